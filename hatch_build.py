@@ -1,0 +1,95 @@
+"""Build hook: compiles `scan.c` to a shared library beside it and puts that library into the wheel.
+
+The library is plain C, loaded with ctypes: it depends on the platform and not on the version of Python, so the
+wheel's tag is `py3-none-PLATFORM`. Where it cannot be compiled the wheel is `py3-none-any` and gpuwhy uses its
+Python scanner, which gives the same result and takes longer. Environment:
+
+    CC, CFLAGS, LDFLAGS         the compiler (no other is tried then) and additional flags
+    GPUWHY_REQUIRE_COMPILED=1   fail instead of building a pure wheel
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from packaging.tags import sys_tags
+
+SCAN = Path("src/gpuwhy/sources/scan")
+SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
+FLAGS = ["-O3", "-std=c11", "-shared", *([] if sys.platform == "win32" else ["-fPIC"])]
+
+
+class NotCompiledError(Exception):
+    """The reason why there is no library, in one line."""
+
+
+class CompileScan(BuildHookInterface):  # type: ignore[type-arg]
+    """Runs before each wheel is built, editable ones too: there the library is used where it lies."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        library = SCAN / f"_scan{SUFFIX}"
+        try:
+            compile_library(Path(self.root, SCAN, "scan.c"), Path(self.root, library))
+        except NotCompiledError as reason:
+            if os.environ.get("GPUWHY_REQUIRE_COMPILED") == "1":
+                self.app.abort(f"gpuwhy: scan.c was not compiled, and GPUWHY_REQUIRE_COMPILED=1 ({reason})")
+            self.app.display_warning(
+                f"gpuwhy: scan.c was not compiled, so the slower Python scanner will be used ({reason})"
+            )
+        else:
+            build_data["artifacts"].append(library.as_posix())
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-{platform_tag()}"
+
+
+def compile_library(source: Path, library: Path) -> None:
+    """Compile with the first compiler that manages to; a library of an earlier build never stays behind."""
+    library.unlink(missing_ok=True)
+    if not source.is_file():
+        raise NotCompiledError(f"{source} does not exist")
+    made = library.with_suffix(f".{os.getpid()}.tmp")  # moved into place whole: a scan may be running
+    extra = [shlex.split(os.environ.get(name, "")) for name in ("CFLAGS", "LDFLAGS")]
+    failures = []
+    try:
+        for compiler in compilers():
+            command = [*compiler, *FLAGS, *extra[0], str(source), "-o", str(made), *extra[1]]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+            except OSError as error:
+                failures.append(f"{compiler[0]}: {error.strerror}")
+                continue
+            if done.returncode == 0 and made.is_file():
+                made.replace(library)
+                return
+            failures.append(f"{compiler[0]}: {first_error(done.stderr) or f'exit status {done.returncode}'}")
+    finally:
+        made.unlink(missing_ok=True)
+    raise NotCompiledError("; ".join(failures) or "no C compiler found: install one, or name it in CC")
+
+
+def compilers() -> list[list[str]]:
+    """$CC alone where it is set; else those that exist of the one that built this Python, cc, gcc and clang."""
+    if os.environ.get("CC"):
+        return [shlex.split(os.environ["CC"])]
+    candidates = [shlex.split(sysconfig.get_config_var("CC") or ""), ["cc"], ["gcc"], ["clang"]]
+    return [command for command in candidates if command and shutil.which(command[0])]
+
+
+def first_error(stderr: str) -> str:
+    """The line of a compiler's output that says what is wrong."""
+    lines = stderr.strip().splitlines()
+    return next((line for line in lines if "error" in line), lines[0] if lines else "")
+
+
+def platform_tag() -> str:
+    """This platform as wheels name it; a manylinux or musllinux tag is for tools that check the library for it."""
+    platforms = (tag.platform for tag in sys_tags())
+    return next(platform for platform in platforms if not platform.startswith(("manylinux", "musllinux")))

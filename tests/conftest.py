@@ -1,0 +1,57 @@
+"""What all tests share: the skip of GPU tests, the folder of recorded profiles, Hypothesis profiles."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+SHARED = Path(os.environ.get("GPUWHY_SHARED") or Path(__file__).resolve().parents[2] / "shared")
+"""Recorded profiles and measured truths: too large for the repository, so not everybody has them."""
+
+NO_SHARED = f"no folder {SHARED}: name the folder of recorded profiles in GPUWHY_SHARED"
+
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason=NO_SHARED)
+
+
+def shared_files(pattern: str) -> list[object]:
+    """Values for `parametrize`: the shared files that match, named by path; one skipped test if there are none.
+
+    @pytest.mark.parametrize("path", shared_files("traces/**/*.json.gz"))
+    """
+    files = sorted(path for path in SHARED.glob(pattern) if path.is_file()) if SHARED.is_dir() else []
+    if files:
+        return [pytest.param(path, id=path.relative_to(SHARED).as_posix()) for path in files]
+    reason = f"nothing matches {pattern} in {SHARED}" if SHARED.is_dir() else NO_SHARED
+    return [pytest.param(None, id=pattern, marks=pytest.mark.skip(reason=reason))]
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder of recorded profiles; the test is skipped where it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip(NO_SHARED)
+    return SHARED
+
+
+@pytest.hookimpl(trylast=True)  # after deselection: `-m 'not gpu'` then never imports torch
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    wanting = [item for item in items if item.get_closest_marker("gpu")]
+    reason = _why_no_gpu() if wanting else None
+    if reason:
+        for item in wanting:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _why_no_gpu() -> str | None:
+    try:
+        import torch
+    except ImportError:
+        return "needs a GPU: torch is not installed"
+    return None if torch.cuda.is_available() else "needs a GPU: torch sees no CUDA device"
