@@ -1,8 +1,8 @@
 """Build hook: compiles `scan.c` to a shared library beside it and puts that library into the wheel.
 
-The library is plain C, loaded with ctypes: it depends on the platform and not on the version of Python, so the
-wheel's tag is `py3-none-PLATFORM`. Where it cannot be compiled the wheel is `py3-none-any` and gpuwhy uses its
-Python scanner, which gives the same result and takes longer. Environment:
+The library is plain C, loaded with ctypes: it depends on the platform and not on the version of Python, so
+the wheel's tag is `py3-none-PLATFORM`. Where it cannot be compiled the wheel is `py3-none-any`, and gpuwhy's
+Python scanner gives the same result in more time. Environment:
 
     CC, CFLAGS, LDFLAGS         the compiler (no other is tried then) and additional flags
     GPUWHY_REQUIRE_COMPILED=1   fail instead of building a pure wheel
@@ -37,8 +37,9 @@ class CompileScan(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         library = SCAN / f"_scan{SUFFIX}"
         try:
-            compile_library(Path(self.root, SCAN, "scan.c"), Path(self.root, library))
+            compile_library(SCAN / "scan.c", library, root=Path(self.root))
         except NotCompiledError as reason:
+            Path(self.root, library).unlink(missing_ok=True)  # of an earlier scan.c
             if os.environ.get("GPUWHY_REQUIRE_COMPILED") == "1":
                 self.app.abort(f"gpuwhy: scan.c was not compiled, and GPUWHY_REQUIRE_COMPILED=1 ({reason})")
             self.app.display_warning(
@@ -50,46 +51,49 @@ class CompileScan(BuildHookInterface):  # type: ignore[type-arg]
             build_data["tag"] = f"py3-none-{platform_tag()}"
 
 
-def compile_library(source: Path, library: Path) -> None:
-    """Compile with the first compiler that manages to; a library of an earlier build never stays behind."""
-    library.unlink(missing_ok=True)
-    if not source.is_file():
+def compile_library(source: Path, library: Path, root: Path) -> None:
+    """Compile with the first compiler that manages to; paths are relative to `root`."""
+    if not (root / source).is_file():
         raise NotCompiledError(f"{source} does not exist")
     made = library.with_suffix(f".{os.getpid()}.tmp")  # moved into place whole: a scan may be running
-    extra = [shlex.split(os.environ.get(name, "")) for name in ("CFLAGS", "LDFLAGS")]
+    cflags, ldflags = (shlex.split(os.environ.get(name, "")) for name in ("CFLAGS", "LDFLAGS"))
     failures = []
     try:
         for compiler in compilers():
-            command = [*compiler, *FLAGS, *extra[0], str(source), "-o", str(made), *extra[1]]
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-            except OSError as error:
-                failures.append(f"{compiler[0]}: {error.strerror}")
-                continue
-            if done.returncode == 0 and made.is_file():
-                made.replace(library)
+            command = [*compiler, *FLAGS, *cflags, str(source), "-o", str(made), *ldflags]
+            failure = run(command, root)
+            if failure is None:
+                (root / made).replace(root / library)
                 return
-            failures.append(f"{compiler[0]}: {first_error(done.stderr) or f'exit status {done.returncode}'}")
+            failures.append(failure)
     finally:
-        made.unlink(missing_ok=True)
-    raise NotCompiledError("; ".join(failures) or "no C compiler found: install one, or name it in CC")
+        (root / made).unlink(missing_ok=True)
+    raise NotCompiledError(failures[0] if failures else "no C compiler found: install one, or name it in CC")
+
+
+def run(command: list[str], folder: Path) -> str | None:
+    """What went wrong, in one line; None if nothing did."""
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError as error:
+        return f"{command[0]}: {error.strerror}"
+    if done.returncode == 0:
+        return None
+    lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+    return f"{command[0]}: {next((line for line in lines if 'error' in line), lines[0])}"
 
 
 def compilers() -> list[list[str]]:
-    """$CC alone where it is set; else those that exist of the one that built this Python, cc, gcc and clang."""
+    """$CC alone where it is set; else what built this Python, cc, gcc and clang, as far as they exist."""
     if os.environ.get("CC"):
         return [shlex.split(os.environ["CC"])]
     candidates = [shlex.split(sysconfig.get_config_var("CC") or ""), ["cc"], ["gcc"], ["clang"]]
     return [command for command in candidates if command and shutil.which(command[0])]
 
 
-def first_error(stderr: str) -> str:
-    """The line of a compiler's output that says what is wrong."""
-    lines = stderr.strip().splitlines()
-    return next((line for line in lines if "error" in line), lines[0] if lines else "")
-
-
 def platform_tag() -> str:
-    """This platform as wheels name it; a manylinux or musllinux tag is for tools that check the library for it."""
+    """This platform as wheels name it; manylinux tags are for tools that check the library first."""
     platforms = (tag.platform for tag in sys_tags())
     return next(platform for platform in platforms if not platform.startswith(("manylinux", "musllinux")))

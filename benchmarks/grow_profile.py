@@ -3,18 +3,19 @@
     python benchmarks/grow_profile.py INPUT.json.gz OUTPUT.json.gz [--events 5300000] [--rank 0]
     python benchmarks/grow_profile.py INPUT.json.gz OUTPUT.json.gz --check-only
 
-INPUT is a profile of PyTorch 2.4 or newer as Kineto writes it: times in microseconds with three decimals, relative
-to ``baseTimeNanoseconds``.  Every event of a copy is moved by a whole number of microseconds that is longer than
-one copy, and every kind of id by a stride that is larger than its range in one copy, so that copies neither
-overlap nor share an id.  Numbers are edited as text: no time passes through a float.
+INPUT is a profile of PyTorch 2.4 or newer as Kineto writes it: times in microseconds with three decimals,
+relative to `baseTimeNanoseconds`. Every event of a copy is moved by a whole number of microseconds that is
+longer than one copy, and every kind of id by a stride larger than its range in one copy, so that copies
+neither overlap nor share an id. Numbers are edited as text: no time passes through a float.
 
-The check reads the whole output back with Python's own ``json`` and exact decimals.  It knows nothing of how the
-output was made beyond the length of a copy, and shares no code with gpuwhy's reader.
+The check reads the whole output back with Python's own `json` and exact decimals. Of how the output was made
+it knows the length of a copy, no more, and it shares no code with gpuwhy's reader.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import gzip
 import json
 import operator
@@ -26,7 +27,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 OPEN = b'"traceEvents": [\n  {\n'
 BETWEEN = b"\n  },\n  {\n"
@@ -35,8 +36,8 @@ CLOSE = b"\n  }\n  ],"
 LAUNCH_CATS = frozenset({"cuda_runtime", "cuda_driver"})
 DEVICE_CATS = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 
-# Ids in `args`, by the number space they belong to.  Correlation values, flows from host to device and External ids
-# are moved by one common stride: some versions write one in place of the other.
+# Ids in `args`, by the number space they belong to. Correlation values, flows from host to device and
+# External ids are moved by one common stride: some versions write one in place of the other.
 ARG_SPACES = {
     "correlation": "link",
     "External id": "link",
@@ -50,6 +51,7 @@ ARG_SPACES = {
     "Python parent id": "Python id",
 }
 ZERO_IS_AN_ID = frozenset({"Ev Idx", "Sequence number", "Seq", "Python id", "ProfilerStep"})
+FLOWS = ("s", "t", "f")
 LARGEST_ID = 2**31 - 1  # from here up the number stands for "none"
 
 ARG_ID = re.compile(rb'"(' + "|".join(map(re.escape, ARG_SPACES)).encode() + rb')": (\d+)(?=[,}\s]|$)')
@@ -77,19 +79,19 @@ def is_id(space: str, value: object) -> bool:
     return (0 if space in ZERO_IS_AN_ID else 1) <= value < LARGEST_ID
 
 
-def ids_of(event: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """(number space, id) of every id that one parsed event carries."""
+def ids_of(event: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
+    """(key, number space, id) of every id that one parsed event carries."""
     for key, value in event.get("args", {}).items():
         space = ARG_SPACES.get(key)
         if space is not None and is_id(space, value):
-            yield space, value
-    if event["ph"] in "stf" and "id" in event:
-        space = "link" if event.get("cat") == "ac2g" else f"flow {event.get('cat')}"
+            yield key, space, value
+    if event["ph"] in FLOWS and "id" in event:
+        space = "link" if event["cat"] == "ac2g" else f"flow {event['cat']}"
         if is_id(space, event["id"]):
-            yield space, event["id"]
+            yield f"flow {event['cat']}", space, event["id"]
     name = event.get("name", "")
     if name.startswith("ProfilerStep#") and name[13:].isdigit():
-        yield "ProfilerStep", int(name[13:])
+        yield "ProfilerStep", "ProfilerStep", int(name[13:])
 
 
 def happens_once(event: dict[str, Any]) -> bool:
@@ -113,6 +115,7 @@ class Source:
     once: list[bytes] = field(default_factory=list)
     period_us: int = 0
     strides: dict[str, int] = field(default_factory=dict)
+    highest: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Source:
@@ -127,8 +130,7 @@ class Source:
         if len(texts) != len(parsed):
             raise Unfit(f"{path}: {len(parsed)} events in {len(texts)} pieces of text: unknown layout")
         starts, ends = [], []
-        lowest: dict[str, int] = {}
-        highest: dict[str, int] = {}
+        bounds: dict[tuple[str, str], tuple[int, int]] = {}
         for text, event in zip(texts, parsed, strict=True):
             if happens_once(event):
                 source.once.append(text)
@@ -137,13 +139,15 @@ class Source:
             source.events.append(event)
             starts.append(nanoseconds(str(event["ts"])))
             ends.append(starts[-1] + nanoseconds(str(event.get("dur", "0"))))
-            for space, value in ids_of(event):
-                lowest[space] = min(value, lowest.get(space, value))
-                highest[space] = max(value, highest.get(space, value))
+            for key, space, value in ids_of(event):
+                low, high = bounds.get((space, key), (value, value))
+                bounds[space, key] = (min(low, value), max(high, value))
         if not starts:
             raise Unfit(f"{path}: no events to repeat")
         source.period_us = ((max(ends) - min(starts)) // 1_000_000 + 1) * 1000
-        source.strides = {space: highest[space] - lowest[space] + 1 for space in lowest}
+        for (space, _), (low, high) in bounds.items():
+            source.strides[space] = max(high - low + 1, source.strides.get(space, 0))
+            source.highest[space] = max(high, source.highest.get(space, 0))
         return source
 
     def template(self) -> tuple[bytes, list[int], list[int]]:
@@ -157,14 +161,16 @@ class Source:
                 raise Unfit(f"no time with three decimals in event {text!r}")
             spots = [(found.span(1), self.period_us)]
             ids = []
-            for match in ARG_ID.finditer(text):
-                ids.append((match.span(2), ARG_SPACES[match[1].decode()]))
-            if event["ph"] in "stf" and (match := FLOW_ID.search(text)):
-                ids.append((match.span(1), "link" if event["cat"] == "ac2g" else f"flow {event['cat']}"))
-            if match := STEP.search(text):
-                ids.append((match.span(1), "ProfilerStep"))
+            for key in ARG_ID.finditer(text):
+                ids.append((key.span(2), ARG_SPACES[key[1].decode()]))
+            if event["ph"] in FLOWS and (number := FLOW_ID.search(text)):
+                ids.append((number.span(1), "link" if event["cat"] == "ac2g" else f"flow {event['cat']}"))
+            if step := STEP.search(text):
+                ids.append((step.span(1), "ProfilerStep"))
             ids = [(span, space) for span, space in ids if is_id(space, int(text[slice(*span)]))]
-            if sorted((space, int(text[slice(*span)])) for span, space in ids) != sorted(ids_of(event)):
+            if sorted((space, int(text[slice(*span)])) for span, space in ids) != sorted(
+                (space, value) for _, space, value in ids_of(event)
+            ):
                 raise Unfit(f"ids in the text and in the parsed event differ: {text!r}")
             spots += [(span, self.strides[space]) for span, space in ids]
             at = 0
@@ -179,20 +185,27 @@ class Source:
 
 
 def shift(pattern: re.Pattern[bytes], text: bytes, by: int) -> bytes:
-    return pattern.sub(lambda match: match[0].replace(match[1], str(int(match[1]) + by).encode()), text, count=1)
+    found = pattern.search(text)
+    if found is None:
+        return text
+    return text[: found.start(1)] + str(int(found[1]) + by).encode() + text[found.end(1) :]
 
 
 def grow(source: Source, output: Path, copies: int, rank: int | None = None) -> int:
     """Write the grown profile; give the bytes of its uncompressed text."""
+    for space, stride in source.strides.items():
+        if source.highest[space] + stride * (copies - 1) >= LARGEST_ID:
+            raise Unfit(f"{copies} copies need ids of kind {space} above {LARGEST_ID}")
     template, values, strides = source.template()
     later = source.period_us * (copies - 1)
     once = []
     for text in source.once:
         if b'"cat": "Trace"' in text:
-            text = shift(LENGTH, text, later)
+            once.append(shift(LENGTH, text, later))
         elif b'"Record Window End"' in text:
-            text = shift(START, text, later)
-        once.append(text)
+            once.append(shift(START, text, later))
+        else:
+            once.append(text)
     head = source.head
     if rank is not None and b'"distributedInfo"' not in head:
         head = add_rank(head, rank)
@@ -223,9 +236,6 @@ def add_rank(head: bytes, rank: int) -> bytes:
     before, key, after = head.partition(b'"traceEvents": [')
     info = f'"distributedInfo": {{"backend": "nccl", "rank": {rank}, "world_size": {rank + 1}}},\n  '
     return before + info.encode() + key + after
-
-
-# ---------------------------------------------------------------------------------------------------------- check
 
 
 def stream(path: Path, block: int = 1 << 22) -> Iterator[tuple[list[dict[str, Any]], int]]:
@@ -281,7 +291,7 @@ class Facts:
         external = args.get("External id", 0)
         if external:
             (self.host if cat == "cpu_op" else self.device).add(external)
-        if event["ph"] in "stf":
+        if event["ph"] in FLOWS:
             self.flows.setdefault(f"{cat} {event['ph']}", Counter())[event["id"]] += 1
         for space, value in named_ids(event):
             low, high = self.bounds.get(space, (value, value))
@@ -289,7 +299,7 @@ class Facts:
 
     def linked(self) -> list[tuple[int, int]]:
         """Launches and device operations of each correlation value that has a launch, in its order."""
-        return [(self.launches[key], self.operations.get(key, 0)) for key in sorted(self.launches)]
+        return [(self.launches[key], self.operations[key]) for key in sorted(self.launches)]
 
     def busy(self) -> dict[Any, int]:
         """Nanoseconds in which each device did anything."""
@@ -307,31 +317,34 @@ class Facts:
         return {
             "events": self.events,
             "device operations of each launch": self.linked(),
-            "device operations": sum(self.operations.values()),
-            "device operations with a launch": sum(n for key, n in self.operations.items() if key in self.launches),
-            "flows": {key: [count[one] for one in sorted(count)] for key, count in self.flows.items()},
-            "flows that start at a launch": sum(key in self.launches for key in self.flows.get("ac2g s", ())),
-            "flows that end at a device operation": sum(key in self.operations for key in self.flows.get("ac2g f", ())),
+            "device operations": self.operations.total(),
+            "device operations with a launch": sum(self.operations[key] for key in self.launches),
+            "flows from a launch": sum(key in self.launches for key in self.flows.get("ac2g s", ())),
+            "flows to a device operation": sum(
+                key in self.operations for key in self.flows.get("ac2g f", ())
+            ),
             "External ids": (len(self.host), len(self.device), len(self.host & self.device)),
-            "range of ids": {key: high - low for key, (low, high) in self.bounds.items()},
             "busy nanoseconds": self.busy(),
+            "durations": sum(end - start for spans in self.spans.values() for start, end in spans),
+            **{f"flows {key}": [count[one] for one in sorted(count)] for key, count in self.flows.items()},
+            **{f"range of {key}": high - low for key, (low, high) in self.bounds.items()},
         }
 
 
 def named_ids(event: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """As `ids_of`, with each key apart: an id must be new in its own key."""
+    """As `ids_of`, but with kinds of flow and of annotation apart: an id must be new among its own."""
     args = event.get("args")
     if args:
-        for key in ARG_SPACES.keys() & args.keys():
-            if is_id(ARG_SPACES[key], args[key]):
+        for key in args:
+            if key in ARG_SPACES and is_id(ARG_SPACES[key], args[key]):
                 yield key, args[key]
-    if "id" in event:
+    if event["ph"] in FLOWS:
         yield f"flow {event['cat']} {event['ph']}", event["id"]
     elif event["name"].startswith("ProfilerStep#"):
-        yield f"ProfilerStep, {event['cat']}", int(event["name"][13:])
+        yield f"ProfilerStep of {event['cat']}", int(event["name"][13:])
 
 
-def check(source: Source, path: Path, out: Any = sys.stdout) -> bool:
+def check(source: Source, path: Path, out: TextIO | None = None) -> bool:
     """Compare every copy in the grown profile with its source; print facts; tell whether all is well."""
     began = time.perf_counter()
     first = min(nanoseconds(str(event["ts"])) for event in source.events)
@@ -346,9 +359,10 @@ def check(source: Source, path: Path, out: Any = sys.stdout) -> bool:
 
     def close(copy: int, facts: Facts) -> None:
         found = facts.summary()
-        for key, value in expected.items():
-            if found[key] != value:
-                problems.append(f"copy {copy}: {key}: {found[key]!s:.100} where the source has {value!s:.100}")
+        for key in expected | found:
+            ours, theirs = found.get(key), expected.get(key)
+            if ours != theirs:
+                problems.append(f"copy {copy}: {key}: {ours!s:.80} where the source has {theirs!s:.80}")
         for key, (low, high) in facts.bounds.items():
             if low <= highest.get(key, -1):
                 problems.append(f"copy {copy}: {key}: {low} is not above all earlier ids ({highest[key]})")
@@ -368,21 +382,22 @@ def check(source: Source, path: Path, out: Any = sys.stdout) -> bool:
             start = nanoseconds(str(event["ts"]))
             at = (start - first) // period
             if at != copy:
-                if at != copy + 1:
+                if at != copy + 1:  # so no event is in the time of another copy
                     problems.append(f"an event of copy {at} stands among those of copy {copy}")
                 close(copy, facts)
                 copy, facts = at, Facts()
             facts.add(event, start)
         if len(problems) > 20:
+            print(f"stopped at copy {copy}", file=out)
             break
     else:
         close(copy, facts)
-    if once != len(source.once):
-        problems.append(f"{once} events that happen once, where the source has {len(source.once)}")
+        if once != len(source.once):
+            problems.append(f"{once} events that happen once, where the source has {len(source.once)}")
+        for key in ("device operations", "device operations with a launch"):
+            if totals[key] != (copy + 1) * expected[key]:
+                problems.append(f"{key}: {totals[key]}, not {copy + 1} times {expected[key]}")
     copies = copy + 1
-    for key in ("device operations", "device operations with a launch"):
-        if totals[key] != copies * expected[key]:
-            problems.append(f"{key}: {totals[key]}, not {copies} times {expected[key]}")
     print(f"events                           {once + copies * model.events:>15,}", file=out)
     print(f"bytes of JSON                    {size:>15,}", file=out)
     print(f"bytes of the file                {path.stat().st_size:>15,}", file=out)
@@ -391,7 +406,9 @@ def check(source: Source, path: Path, out: Any = sys.stdout) -> bool:
         print(f"{key:32} {total:>15,}", file=out)
     for problem in problems[:20]:
         print(f"WRONG: {problem}", file=out)
-    verdict = f"{len(problems)} problems" if problems else "every copy equals the source, no id is in two copies"
+    verdict = "every copy equals the source, no id is in two copies"
+    if problems:
+        verdict = f"{len(problems)} problems, of which at most 20 are shown"
     print(f"check: {verdict} ({time.perf_counter() - began:.1f} s)", file=out)
     return not problems
 
@@ -400,11 +417,12 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Grow a small PyTorch profile into a large one.")
     parser.add_argument("input", type=Path)
     parser.add_argument("output", type=Path)
-    parser.add_argument("--events", type=int, default=5_300_000, help="about how many events (default: %(default)s)")
+    parser.add_argument("--events", type=int, default=5_300_000, help="about how many (default: %(default)s)")
     parser.add_argument("--copies", type=int, help="how many copies, instead of --events")
     parser.add_argument("--rank", type=int, help="add distributedInfo with this rank, if the input has none")
     parser.add_argument("--check-only", action="store_true", help="check an OUTPUT made earlier from INPUT")
     options = parser.parse_args(argv)
+    gc.disable()  # millions of small objects and no cycles among them
     try:
         source = Source.read(options.input)
         if not options.check_only:

@@ -21,7 +21,7 @@ needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason=NO_SHARED)
 
 
 def shared_files(pattern: str) -> list[object]:
-    """Values for `parametrize`: the shared files that match, named by path; one skipped test if there are none.
+    """Values for `parametrize`: the shared files that match, named by path; one skipped test where none does.
 
     @pytest.mark.parametrize("path", shared_files("traces/**/*.json.gz"))
     """

@@ -1,0 +1,136 @@
+"""The partition of one device's window into accounts. Its sum is the window, or it is a bug."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.intervals import Times, complement
+from gpuwhy.ledger.accounts import HOST_BOUND, UNKNOWN, WAITING, Accounts, within
+from gpuwhy.ledger.charges import Charges, charge_intervals
+from gpuwhy.ledger.device import busy_accounts, device_time, tiers
+from gpuwhy.ledger.host import Host, host
+from gpuwhy.ledger.idle import after_sync, gaps, idle_time
+from gpuwhy.steps import Window
+from gpuwhy.timeline import Timeline
+
+BUSY_SHARE = 0.9
+"""Above this share of the window the largest loss is a busy account (design: the device is not waiting)."""
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What the ledgers of all devices of a timeline share: what every call and operation means."""
+
+    timeline: Timeline
+    accounts: Accounts
+    busy: NDArray[np.int16]
+    host: Host
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Where the time of one device's window went; all times in ns.
+
+    `accounts` lists leaves, `ns` their totals (int64), `by_step` (steps, accounts) the same step by step for the
+    parts that `edge` cuts the window into. `busy` charges rows of the device's operations, `idle` pieces of host
+    calls. `after_sync` holds idle time that follows a blocking call, by the call's row.
+    """
+
+    device: int
+    window: Window
+    operations: int
+    accounts: list[str]
+    ns: Times
+    edge: Times
+    by_step: NDArray[np.int64]
+    hidden: dict[str, int]
+    busy: Charges
+    idle: Charges
+    after_sync: dict[int, int]
+
+    @property
+    def window_ns(self) -> int:
+        """Length of the window."""
+        return self.window.end - self.window.start
+
+    @property
+    def busy_ns(self) -> int:
+        """Time in which something ran."""
+        return self.of("busy")
+
+    def of(self, *groups: str) -> int:
+        """Summed ns of all accounts within any of the groups."""
+        return sum(
+            int(ns) for name, ns in zip(self.accounts, self.ns, strict=True) if any(within(name, g) for g in groups)
+        )
+
+    @property
+    def unknown_ns(self) -> int:
+        """What the profile cannot explain."""
+        return self.of(*UNKNOWN)
+
+    def largest_loss(self) -> tuple[str, int]:
+        """The largest loss and its ns: `host-bound`, `waiting`, another idle account, or a busy account."""
+        totals = dict(zip(self.accounts, self.ns.tolist(), strict=True))
+        if self.busy_ns > BUSY_SHARE * self.window_ns:
+            losses = {name: ns for name, ns in totals.items() if within(name, "busy")}
+        else:
+            losses = {"host-bound": self.of(*HOST_BOUND), "waiting": self.of(*WAITING)}
+            grouped = (*HOST_BOUND, *WAITING)
+            losses |= {
+                name: ns
+                for name, ns in totals.items()
+                if within(name, "idle") and not any(within(name, group) for group in grouped)
+            }
+        return max(losses.items(), key=lambda item: item[1])
+
+
+def basis(timeline: Timeline) -> Basis:
+    """Judge every call and every operation once."""
+    accounts = Accounts()
+    return Basis(timeline, accounts, busy_accounts(timeline, accounts), host(timeline, accounts))
+
+
+def balance(of: Basis, device: int, window: Window) -> Ledger:
+    """Partition the window of one device. Raises AssertionError if the sum is not the window (a bug in gpuwhy)."""
+    timeline, accounts = of.timeline, of.accounts
+    part = timeline.ops_of(device)
+    ops, account = timeline.ops.take(part), of.busy[part]
+    tier = tiers(ops, account, accounts)
+    edge = _edges(window)
+    time = device_time(ops, account, tier, window.start, window.end)
+    busy = charge_intervals(time.owned, account[time.row].astype(np.int32), time.row, edge)
+    found = gaps(complement(time.covered, window.start, window.end), ops, tier)
+    idle = idle_time(timeline, of.host, ops, found, accounts, edge)
+    sums = Charges.join([busy, idle]).by_account(len(accounts.names), len(edge) - 1)
+    total = sums.sum(axis=0)
+    if int(total.sum()) != window.end - window.start:
+        raise AssertionError(f"the ledger sums to {int(total.sum())} ns in a window of {window.end - window.start} ns")
+    kept = np.flatnonzero(total)
+    kept = kept[np.argsort(-total[kept], kind="stable")]
+    inside = (ops.start < window.end) & (ops.end > window.start) | (
+        (ops.start == ops.end) & (ops.start >= window.start) & (ops.start <= window.end)
+    )
+    return Ledger(
+        device=device,
+        window=window,
+        operations=int(inside.sum()),
+        accounts=[accounts.names[i] for i in kept.tolist()],
+        ns=total[kept],
+        edge=edge,
+        by_step=sums[:, kept],
+        hidden={accounts.names[i]: ns for i, ns in sorted(time.hidden.items(), key=lambda item: -item[1])},
+        busy=busy,
+        idle=idle,
+        after_sync=after_sync(timeline, of.host, accounts.number("idle/sync"), found, ops),
+    )
+
+
+def _edges(window: Window) -> Times:
+    """The bounds of the window's steps, or of the window itself."""
+    inner = window.steps.edge if window.steps is not None else np.empty(0, np.int64)
+    inner = inner[(inner > window.start) & (inner < window.end)]
+    return np.concatenate(([window.start], inner, [window.end])).astype(np.int64)

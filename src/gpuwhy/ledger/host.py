@@ -1,0 +1,129 @@
+"""What each host call says about idle time, worked out once a timeline, for pieces of calls (see `nesting`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.intervals import Rows
+from gpuwhy.ledger.accounts import Accounts
+from gpuwhy.ledger.classes import BACKWARD, special_calls
+from gpuwhy.steps import STEP_MARK
+from gpuwhy.timeline import CallKind, Timeline
+
+ROLES = ("main", "backward", "other")
+
+
+@dataclass(frozen=True)
+class Host:
+    """`decided` is the account of pieces that are in a special call or an operator, `framed` of those that are only
+    in a Python frame or an annotation, -1 elsewhere; `because` the piece to name for it. `role` indexes `ROLES`;
+    `known` is false for threads of which only runtime calls were recorded; `family` lists the threads that a thread
+    hands its work to, itself first.
+    """
+
+    decided: NDArray[np.int32]
+    framed: NDArray[np.int32]
+    because: NDArray[np.int32]
+    role: NDArray[np.int8]
+    known: NDArray[np.bool_]
+    family: tuple[tuple[int, ...], ...]
+
+
+def host(timeline: Timeline, accounts: Accounts) -> Host:
+    """Judge every piece of every host call."""
+    calls, nesting, names = timeline.calls, timeline.nesting, timeline.names
+    kind = calls.kind[nesting.call]
+    special = special_calls(calls, names, lambda label: accounts.number(f"idle/{label}"))[nesting.call]
+    at_special = nesting.nearest(special >= 0)
+    at_operator = nesting.nearest(kind == CallKind.OPERATOR)
+    outermost = nesting.outermost(kind == CallKind.OPERATOR)
+    launching = _launches(timeline)[nesting.call]
+    dispatch, compute = accounts.number("idle/dispatch"), accounts.number("idle/host_compute")
+    decided = np.full(len(kind), -1, np.int32)
+    inside = outermost >= 0
+    decided[inside] = np.where(launching[outermost[inside]], dispatch, compute)
+    decided[at_special >= 0] = special[at_special[at_special >= 0]]
+    is_mark = np.array([STEP_MARK.match(name) is not None for name in names], bool)[calls.name[nesting.call]]
+    frame = (kind == CallKind.PYTHON) | ((kind == CallKind.ANNOTATION) & ~is_mark)
+    at_frame = nesting.nearest(frame)
+    framed = np.full(len(kind), -1, np.int32)
+    only = np.flatnonzero((decided < 0) & (at_frame >= 0))
+    framed[only] = _frame_accounts(timeline, at_frame[only], accounts)
+    because = np.where(at_special >= 0, at_special, np.where(at_operator >= 0, at_operator, at_frame))
+    role, known = _roles(timeline)
+    return Host(decided, framed, because.astype(np.int32), role, known, _families(timeline, role))
+
+
+def _launches(timeline: Timeline) -> NDArray[np.bool_]:
+    """For each call whether a launch of a recorded operation starts in it on its thread."""
+    calls = timeline.calls
+    is_launch = np.zeros(len(calls), np.int64)
+    is_launch[timeline.ops.launch[timeline.ops.launch >= 0]] = 1
+    before = np.concatenate(([0], np.cumsum(is_launch)))
+    inside = np.zeros(len(calls), bool)
+    for thread in range(len(timeline.threads)):
+        part = timeline.calls_of(thread)
+        start = calls.start[part]
+        first = np.searchsorted(start, start, side="left") + part.start
+        past = np.searchsorted(start, calls.end[part], side="left") + part.start
+        inside[part] = before[np.maximum(past, first)] > before[first]
+    return inside
+
+
+def _frame_accounts(timeline: Timeline, pieces: Rows, accounts: Accounts) -> NDArray[np.int32]:
+    row = timeline.nesting.call[pieces]
+    code = timeline.calls.name[row].astype(np.int64) * 2 + (timeline.calls.kind[row] == CallKind.ANNOTATION)
+    used, place = np.unique(code, return_inverse=True)
+    number = np.empty(len(used), np.int32)
+    for i, one in enumerate(used.tolist()):
+        name = timeline.names[one // 2]
+        number[i] = accounts.number(
+            f"idle/outside_operators/{'annotation: ' if one % 2 else ''}{name or '(no name)'}"
+        )
+    return number[place]
+
+
+def _roles(timeline: Timeline) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+    """Main, backward or other for each thread, and whether more than runtime calls is known of it."""
+    calls, names, count = timeline.calls, timeline.names, len(timeline.threads)
+    is_mark = np.array([STEP_MARK.match(name) is not None for name in names], bool)
+    is_back = np.array([BACKWARD.match(name) is not None for name in names], bool)
+    operator = calls.kind == CallKind.OPERATOR
+    tally = {
+        "mark": (calls.kind == CallKind.ANNOTATION) & is_mark[calls.name],
+        "backward": operator & is_back[calls.name],
+        "forward": operator & ~is_back[calls.name],
+        "known": operator | (calls.kind == CallKind.ANNOTATION) | (calls.kind == CallKind.PYTHON),
+    }
+    total = {key: np.bincount(calls.thread[mask], minlength=count) for key, mask in tally.items()}
+    first = [int(calls.start[part.start]) if part.stop > part.start else 0 for part in map(timeline.calls_of, range(count))]
+    role = np.full(count, ROLES.index("other"), np.int8)
+    for members in _processes(timeline).values():
+        main = max(members, key=lambda t: (total["mark"][t] > 0, total["forward"][t] - total["backward"][t], -first[t]))
+        for thread in members:
+            if thread == main and total["known"][thread]:
+                role[thread] = ROLES.index("main")
+            elif total["backward"][thread]:
+                role[thread] = ROLES.index("backward")
+    return role, total["known"] > 0
+
+
+def _processes(timeline: Timeline) -> dict[tuple[int, str], list[int]]:
+    found: dict[tuple[int, str], list[int]] = {}
+    for number, thread in enumerate(timeline.threads):
+        found.setdefault((thread.rank, thread.process), []).append(number)
+    return found
+
+
+def _families(timeline: Timeline, role: NDArray[np.int8]) -> tuple[tuple[int, ...], ...]:
+    """For each thread the threads to look at, in order: itself, the main one, the backward ones by first call."""
+    family: list[tuple[int, ...]] = [(t,) for t in range(len(timeline.threads))]
+    for members in _processes(timeline).values():
+        kin = [t for t in members if role[t] != ROLES.index("other")]
+        kin.sort(key=lambda t: (role[t], int(timeline.calls.start[timeline.calls_of(t)][0])))
+        for thread in kin:
+            family[thread] = (thread, *(t for t in kin if t != thread))
+    return tuple(family)

@@ -1,0 +1,112 @@
+"""Idle time: each gap is split among what the thread that ended it was doing (docs/ledger.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.intervals import Intervals, Rows, difference, union
+from gpuwhy.ledger.accounts import Accounts
+from gpuwhy.ledger.charges import Charges, charge_intervals, charge_nested
+from gpuwhy.ledger.host import ROLES, Host
+from gpuwhy.timeline import DeviceOps, Timeline
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Stretches without work, each with the operation that ends it (a row of the device's operations)."""
+
+    time: Intervals
+    ended_by: Rows
+
+
+def gaps(idle: Intervals, ops: DeviceOps, tier: NDArray[np.int8]) -> Gaps:
+    """Find the operation of positive length that ends each gap: the first to start at its end or later."""
+    lasting = np.flatnonzero(ops.end > ops.start)
+    start = ops.start[lasting]
+    at = np.searchsorted(start, idle.end, side="left")
+    together = np.searchsorted(start, start[np.minimum(at, len(start) - 1)], side="right") - at
+    ended_by = lasting[np.minimum(at, len(start) - 1)]
+    for gap in np.flatnonzero(together > 1).tolist():
+        rivals = lasting[at[gap] : at[gap] + together[gap]]
+        ended_by[gap] = rivals[np.argmin(tier[rivals])]
+    return Gaps(idle, ended_by)
+
+
+def idle_time(
+    timeline: Timeline, host: Host, ops: DeviceOps, found: Gaps, accounts: Accounts, edge: NDArray[np.int64]
+) -> Charges:
+    """Charge every nanosecond of the gaps. `edge` are the bounds of the steps that charges are kept apart by."""
+    launch = ops.launch[found.ended_by]
+    charges = [_plain(_rows(found.time, launch < 0), accounts.number("idle/untraced"), edge)]
+    known = np.flatnonzero(launch >= 0)
+    start, end, call = found.time.start[known], found.time.end[known], launch[known]
+    until = np.clip(timeline.calls.end[call], start, end)
+    after = Intervals(until[until < end], end[until < end])
+    charges.append(_plain(after, accounts.number("idle/device"), edge))
+    thread = timeline.calls.thread[call]
+    for one in np.unique(thread).tolist():
+        mine = (thread == one) & (until > start)
+        charges += _on_thread(timeline, host, one, Intervals(start[mine], until[mine]), accounts, edge)
+    return Charges.join(charges)
+
+
+def _on_thread(
+    timeline: Timeline, host: Host, thread: int, idle: Intervals, accounts: Accounts, edge: NDArray[np.int64]
+) -> list[Charges]:
+    """Charge idle time before launches of one thread: by it, by the threads that it waits for, by frames, by role."""
+    charges = []
+    for account in (host.decided, host.framed):
+        for one in host.family[thread]:
+            part = timeline.nesting.of_thread(one)
+            if not len(idle) or part.start == part.stop:
+                continue
+            parent = timeline.nesting.parent[part].astype(np.int64)
+            parent = np.where(parent >= 0, parent - part.start, -1)
+            mine = account[part]
+            start, end = timeline.nesting.start[part], timeline.nesting.end[part]
+            because = host.because[part].astype(np.int64)
+            charges.append(charge_nested(idle, start, end, parent, mine, because, edge))
+            top = (mine >= 0) & ((parent < 0) | (mine[parent] < 0))
+            idle = difference(idle, union(start[top], end[top]))
+    role = f"outside_operators/{ROLES[host.role[thread]]}" if host.known[thread] else "untraced"
+    charges.append(_plain(idle, accounts.number(f"idle/{role}"), edge))
+    return charges
+
+
+def after_sync(
+    timeline: Timeline, host: Host, sync: int, found: Gaps, ops: DeviceOps
+) -> dict[int, int]:
+    """Idle ns in gaps that began while the launching thread's family was in a blocking sync, by the call's row.
+
+    `sync` is the number of the account `idle/sync`. Such a gap is there because the host let the device run dry and
+    could enqueue the next work only after it was told.
+    """
+    total: dict[int, int] = {}
+    launch = ops.launch[found.ended_by]
+    rows = np.flatnonzero(launch >= 0)
+    thread = timeline.calls.thread[launch[rows]]
+    for one in np.unique(thread).tolist():
+        mine = rows[thread == one]
+        time = found.time.start[mine]
+        length = found.time.end[mine] - time
+        open_sync = np.full(len(mine), -1, np.int64)
+        for kin in host.family[one]:
+            piece = timeline.nesting.open_at(np.full(len(mine), kin), time - 1)
+            waits = (piece >= 0) & (host.decided[piece] == sync) & (open_sync < 0)
+            open_sync[waits] = timeline.nesting.call[host.because[piece[waits]]]
+        for row, ns in zip(open_sync[open_sync >= 0].tolist(), length[open_sync >= 0].tolist(), strict=True):
+            total[row] = total.get(row, 0) + ns
+    return total
+
+
+def _rows(of: Intervals, mask: NDArray[np.bool_]) -> Intervals:
+    return Intervals(of.start[mask], of.end[mask])
+
+
+def _plain(of: Intervals, account: int, edge: NDArray[np.int64]) -> Charges:
+    """Charge a set to one account, naming no row."""
+    nothing = np.full(len(of), -1, np.int64)
+    return charge_intervals(of, np.full(len(of), account, np.int32), nothing, edge)

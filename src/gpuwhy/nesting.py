@@ -1,0 +1,139 @@
+"""Which host call lies inside which: from sorted calls to a forest of pieces.
+
+Calls of one thread nearly always nest. Where two overlap without nesting (clock rounding, asynchronous annotations),
+the later one is cut at the end of the earlier one, so that the *pieces* nest exactly and the innermost open piece at
+any instant belongs to the open call that started last. Zero-length calls own no time and have no piece.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.intervals import Rows, Times
+
+MAX_ROUNDS = 40
+"""Rounds of cutting; each resolves one level of overlap. What is left after them is clipped (and counted)."""
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """Pieces of calls, ordered by (thread, start), an outer one before its inner ones.
+
+    `call` is the row of the call; `parent` the row of the piece around it, or -1; `levels` the rows of the pieces of
+    each depth from the outermost on; `first_piece[thread] … first_piece[thread + 1]` are a thread's pieces; `clipped`
+    counts pieces that had to be shortened because too many calls overlapped without nesting.
+    """
+
+    start: Times
+    end: Times
+    call: NDArray[np.int32]
+    parent: NDArray[np.int32]
+    levels: tuple[Rows, ...]
+    first_piece: Rows
+    clipped: int
+
+    def nearest(self, marked: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """For each piece the innermost piece around or at it that is marked, or -1."""
+        found = np.where(marked, np.arange(len(marked), dtype=np.int32), np.int32(-1))
+        for rows in self.levels[1:]:
+            unset = rows[found[rows] < 0]
+            found[unset] = found[self.parent[unset]]
+        return found
+
+    def outermost(self, marked: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """For each piece the outermost piece around or at it that is marked, or -1."""
+        found = np.where(marked, np.arange(len(marked), dtype=np.int32), np.int32(-1))
+        for rows in self.levels[1:]:
+            above = found[self.parent[rows]]
+            found[rows] = np.where(above >= 0, above, found[rows])
+        return found
+
+    def of_thread(self, thread: int) -> slice:
+        """The pieces of one thread."""
+        return slice(int(self.first_piece[thread]), int(self.first_piece[thread + 1]))
+
+    def open_at(self, thread: Rows, time: Times) -> NDArray[np.int32]:
+        """The innermost piece open at each time on each thread, or -1."""
+        found = np.full(len(time), -1, np.int32)
+        for one in np.unique(thread):
+            part, mine = self.of_thread(int(one)), thread == one
+            piece = np.searchsorted(self.start[part], time[mine], side="right") - 1
+            piece = np.where(piece >= 0, piece + part.start, -1).astype(np.int32)
+            while True:
+                over = np.flatnonzero(piece >= 0)
+                over = over[self.end[piece[over]] <= time[mine][over]]
+                if not len(over):
+                    break
+                piece[over] = self.parent[piece[over]]
+            found[mine] = piece
+        return found
+
+
+def nest(thread: NDArray[np.int32], start: Times, end: Times, threads: int) -> Nesting:
+    """Nest calls that are sorted by (thread, start, outer before inner)."""
+    call = np.flatnonzero(end > start).astype(np.int32)
+    start, end, owner = start[call], end[call], thread[call]
+    clipped = 0
+    for remaining in range(MAX_ROUNDS, -1, -1):
+        depth, parent = _parents(owner, start, end, threads)
+        limit = np.where(parent >= 0, end[parent], np.iinfo(np.int64).max)
+        over = np.flatnonzero((end > limit) & (start < limit))
+        if not len(over):
+            break
+        if not remaining or len(over) + len(call) > 2 * len(thread) + 1000:
+            clipped = len(over)
+            end = _clip(start, end, parent, depth)
+            break
+        rest_start, rest_end = limit[over], end[over].copy()
+        end[over] = limit[over]
+        start, end = np.concatenate((start, rest_start)), np.concatenate((end, rest_end))
+        call, owner = np.concatenate((call, call[over])), np.concatenate((owner, owner[over]))
+        order = np.lexsort((call, start, owner))
+        start, end, call, owner = start[order], end[order], call[order], owner[order]
+    return Nesting(
+        start,
+        end,
+        call,
+        parent,
+        _levels(depth),
+        np.searchsorted(owner, np.arange(threads + 1)).astype(np.int64),
+        clipped,
+    )
+
+
+def _parents(
+    owner: NDArray[np.int32], start: Times, end: Times, threads: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Depth and parent of each piece. Right wherever pieces nest; where not, some parent ends before its child."""
+    bounds = np.searchsorted(owner, np.arange(threads + 1))
+    depth = np.empty(len(start), np.int32)
+    parent = np.full(len(start), -1, np.int32)
+    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+        part = slice(low, high)
+        ended = np.searchsorted(np.sort(end[part], kind="stable"), start[part], side="right")
+        depth[part] = np.arange(high - low) - ended
+        rows = _levels(depth[part])
+        for above, below in zip(rows[:-1], rows[1:], strict=True):
+            parent[below + low] = above[np.searchsorted(above, below) - 1] + low
+    return depth, parent
+
+
+def _levels(depth: NDArray[np.int32]) -> tuple[Rows, ...]:
+    """The rows of each depth, ascending."""
+    if not len(depth):
+        return ()
+    deepest = int(depth.max())
+    narrow = depth.astype(np.int16) if deepest < np.iinfo(np.int16).max else depth
+    order = np.argsort(narrow, kind="stable")
+    return tuple(np.split(order, np.cumsum(np.bincount(depth, minlength=deepest + 1))[:-1]))
+
+
+def _clip(start: Times, end: Times, parent: NDArray[np.int32], depth: NDArray[np.int32]) -> Times:
+    """Ends, each no later than its parent's."""
+    end = end.copy()
+    for rows in _levels(depth)[1:]:
+        end[rows] = np.minimum(end[rows], np.maximum(start[rows], end[parent[rows]]))
+    return end

@@ -1,0 +1,1 @@
+"""Readers: one module a format, all of them file → `Timeline`."""

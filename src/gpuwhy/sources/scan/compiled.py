@@ -1,0 +1,263 @@
+"""The compiled back end: feeds scan.c through ctypes, which lets other threads run meanwhile."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from gpuwhy.sources.columns import TABLES, Kind, Table
+from gpuwhy.sources.scan.events import (
+    HEADER_LIMIT,
+    LIMIT,
+    MAX_SKIPPED,
+    PROGRESS_STEP,
+    Columns,
+    Events,
+    Reason,
+    State,
+    Where,
+    conclude,
+)
+
+_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+LIBRARY = Path(__file__).with_name(f"_scan{_SUFFIX}")
+
+_PIECE = 256 << 10  # bytes handed over at once: they stay in the processor's cache while they are read
+_SMALL = 64 << 10  # smaller pieces are joined first: a call costs about a microsecond
+_BLOCK = 65_536  # rows of a column block
+
+# enum status in scan.c
+_NEED_INPUT, _HEADER, _BLOCK_FULL, _FINISHED, _DAMAGED, _NO_MEMORY = range(6)
+
+
+class _Slice(ctypes.Structure):
+    _fields_ = [("at", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+
+class _Report(ctypes.Structure):
+    """`Report` in scan.c."""
+
+    _fields_ = [
+        *((name, ctypes.c_uint64) for name in ("count", "malformed", "position", "size")),
+        *(
+            (name, ctypes.c_int32)
+            for name in ("reason", "where", "table", "is_list", "found", "inside", "byte_there", "pad")
+        ),
+        ("key", _Slice),
+        ("value", _Slice),
+        ("n_texts", ctypes.c_uint64),
+        ("n_skipped", ctypes.c_uint64),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("texts", "skipped", "text_ends", "skipped_ends", "skipped_counts")
+        ),
+    ]
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    try:
+        library = ctypes.CDLL(os.fspath(LIBRARY))
+    except OSError:
+        return None
+    pointer, u32, u64, i32 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32
+    text = ctypes.c_char_p
+    for name, result, arguments in (
+        ("new", pointer, (u64, u64, u32)),
+        ("free", None, (pointer,)),
+        ("key", i32, (pointer, i32, text, u32, u32)),
+        ("table", i32, (pointer, u32)),
+        ("column", i32, (pointer, u32, i32, i32, pointer, u32)),
+        ("rule", i32, (pointer, text, u32, text, u32)),
+        ("block", None, (pointer, u32, pointer, u64)),
+        ("rows", u64, (pointer, u32)),
+        ("step", i32, (pointer, pointer, ctypes.c_size_t, i32)),
+        ("report", ctypes.POINTER(_Report), (pointer,)),
+    ):
+        function = getattr(library, f"gpuwhy_scan_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def available() -> bool:
+    """Whether the library is built and loads."""
+    return _library() is not None
+
+
+def scan(
+    chunks: Iterable[bytes],
+    tables: Sequence[Table] = TABLES,
+    *,
+    on_progress: Callable[[int], None] | None = None,
+    limit: int = LIMIT,
+) -> Events:
+    """See `gpuwhy.sources.scan.scan`."""
+    library = _library()
+    if library is None:
+        raise ImportError(f"{LIBRARY} is not built")
+    scanner = _Scanner(library, tables, limit)
+    try:
+        scanner.read(chunks, on_progress)
+        return scanner.result()
+    finally:
+        scanner.close()
+
+
+class _Scanner:
+    """One scan: owns the C scanner and the column blocks that it fills."""
+
+    def __init__(self, library: ctypes.CDLL, tables: Sequence[Table], limit: int) -> None:
+        self._library = library
+        self._tables = tables
+        self._state = State()
+        self._blocks: list[list[Columns]] = [[] for _ in tables]
+        slots: dict[tuple[bool, str], int] = {(False, "cat"): 0, (False, "ph"): 1, (False, "args"): 2}
+        for table in tables:
+            for column in table.columns:
+                for key in column.keys:
+                    slots.setdefault((column.in_args, key), len(slots))
+        self._scanner = library.gpuwhy_scan_new(int.from_bytes(os.urandom(8), "little"), limit, len(slots))
+        if not self._scanner:
+            raise MemoryError
+        try:
+            self._set_up(slots)
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self, slots: dict[tuple[bool, str], int]) -> None:
+        library, scanner = self._library, self._scanner
+
+        def check(done: int) -> None:
+            if not done:
+                raise MemoryError("no memory for the tables, or more keys than the scanner can hold")
+
+        for (in_args, key), slot in slots.items():
+            text = key.encode()
+            check(library.gpuwhy_scan_key(scanner, in_args, text, len(text), slot))
+        for index, table in enumerate(self._tables):
+            check(library.gpuwhy_scan_table(scanner, len(table.columns)))
+            for place, column in enumerate(table.columns):
+                of_column = [slots[column.in_args, key] for key in column.keys]
+                array = (ctypes.c_uint32 * len(of_column))(*of_column)
+                check(
+                    library.gpuwhy_scan_column(
+                        scanner, place, column.kind, column.in_args, array, len(of_column)
+                    )
+                )
+            for cat in map(str.encode, table.cats):
+                for phase in map(str.encode, table.phases):
+                    check(library.gpuwhy_scan_rule(scanner, cat, len(cat), phase, len(phase)))
+            self._fresh_block(index)
+
+    def _fresh_block(self, index: int) -> None:
+        columns = self._tables[index].columns
+        block: Columns = {
+            column.name: np.empty(_BLOCK, np.int32 if column.kind == Kind.CODE else np.int64)
+            for column in columns
+        }
+        self._blocks[index].append(block)
+        arrays = (ctypes.c_void_p * len(columns))(*(block[column.name].ctypes.data for column in columns))
+        self._library.gpuwhy_scan_block(self._scanner, index, arrays, _BLOCK)
+
+    def read(self, chunks: Iterable[bytes], on_progress: Callable[[int], None] | None) -> None:
+        """Feed everything, or everything up to the damage."""
+        size = told = 0
+        for chunk in _joined(chunks):
+            base = ctypes.cast(chunk, ctypes.c_void_p).value or 0
+            for start in range(0, len(chunk), _PIECE):
+                piece = min(_PIECE, len(chunk) - start)
+                if not self._step(base + start, piece, False):
+                    return
+                size += piece
+                if on_progress is not None and size - told >= PROGRESS_STEP:
+                    told = size
+                    on_progress(size)
+        self._step(None, 0, True)
+
+    def _step(self, address: int | None, size: int, is_last: bool) -> bool:
+        """Whether more input is wanted."""
+        while True:
+            status = self._library.gpuwhy_scan_step(self._scanner, address, size, is_last)
+            if status == _NO_MEMORY:
+                raise MemoryError
+            if status not in (_HEADER, _BLOCK_FULL):
+                return bool(status == _NEED_INPUT)
+            report = self._library.gpuwhy_scan_report(self._scanner).contents
+            if status == _HEADER:
+                key = ctypes.string_at(report.key.at + 1, report.key.size - 2)
+                kept = report.value.size <= HEADER_LIMIT
+                value = ctypes.string_at(report.value.at, report.value.size) if kept else None
+                self._state.add_header(key, value)
+            else:
+                self._fresh_block(report.table)
+            address, size = None, 0
+
+    def result(self) -> Events:
+        """Everything that was read; to be asked for once."""
+        report = self._library.gpuwhy_scan_report(self._scanner).contents
+        state = self._state
+        state.where = Where(report.where)
+        state.reason = Reason(report.reason)
+        state.inside, state.found, state.is_list = map(bool, (report.inside, report.found, report.is_list))
+        state.count, state.malformed, state.size = report.count, report.malformed, report.size
+        state.position, state.byte = report.position, report.byte_there
+        texts = list(_texts(report.texts, report.text_ends, report.n_texts))
+        cats = list(_texts(report.skipped, report.skipped_ends, report.n_skipped))
+        counts = (ctypes.c_uint64 * (MAX_SKIPPED + 1)).from_address(report.skipped_counts)
+        skipped = [*zip(cats, counts, strict=False)]
+        if counts[MAX_SKIPPED]:
+            skipped.append((b"", counts[MAX_SKIPPED]))
+        rows = [self._library.gpuwhy_scan_rows(self._scanner, index) for index in range(len(self._tables))]
+        self.close()
+        columns = {
+            table.name: _concatenate(blocks, last)
+            for table, blocks, last in zip(self._tables, self._blocks, rows, strict=True)
+        }
+        return conclude(state, columns, texts, skipped)
+
+    def close(self) -> None:
+        """Free the C side; harmless to repeat."""
+        scanner, self._scanner = self._scanner, None
+        self._library.gpuwhy_scan_free(scanner)
+
+
+def _joined(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes, with small pieces joined."""
+    small: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        if not small and len(chunk) >= _SMALL:
+            yield bytes(chunk)
+            continue
+        small.append(chunk)
+        size += len(chunk)
+        if size >= _SMALL:
+            yield b"".join(small)
+            small, size = [], 0
+    if small:
+        yield b"".join(small)
+
+
+def _texts(at: int | None, ends: int, count: int) -> Iterator[bytes]:
+    if not count or at is None:
+        return
+    borders = list((ctypes.c_uint64 * (count + 1)).from_address(ends))
+    for start, end in zip(borders, borders[1:], strict=False):
+        yield ctypes.string_at(at + start, end - start)
+
+
+def _concatenate(blocks: list[Columns], rows_of_last: int) -> Columns:
+    """One array a column, freeing the blocks column by column."""
+    joined: Columns = {}
+    for name in list(blocks[0]):
+        parts = [block.pop(name) for block in blocks]
+        parts[-1] = parts[-1][:rows_of_last]
+        joined[name] = np.concatenate(parts)
+    return joined
