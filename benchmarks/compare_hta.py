@@ -7,8 +7,8 @@ Run it with the interpreter of an environment that has gpuwhy. HTA gets an envir
 
 Each measurement is one fresh process, limited to two cores. It gives wall seconds, CPU seconds (user and
 system, of the process and all its children) and the peak of resident memory, summed over the whole process
-tree every 25 ms: the resident pages of one process, or, where there are several, with each page that they share
-counted once (PSS).
+tree every 25 ms: the resident pages of one process, or, where there are several, with each page that they
+share counted once (PSS).
 """
 
 from __future__ import annotations
@@ -407,14 +407,21 @@ def main(argv: list[str] | None = None) -> int:
         "machine": machine(),
     }
     runs: list[Run] = []
+    failed: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         chosen, facts["hta"] = tools(path, options, Path(folder))
         for tool in chosen:
-            subprocess.run(tool.warm, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            subprocess.run(tool.warm, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for turn in range(options.pairs):
-            for tool in chosen if turn % 2 == 0 else chosen[::-1]:
+            for tool in list(chosen if turn % 2 == 0 else reversed(chosen)):
                 print(f"turn {turn + 1}: {tool.name} …", end=" ", file=sys.stderr, flush=True)
-                run = measure(tool, turn, cores)
+                try:
+                    run = measure(tool, turn, cores)
+                except RuntimeError as error:
+                    print(f"left out from here on: {error}", file=sys.stderr)
+                    chosen.remove(tool)
+                    failed.append(str(error))
+                    continue
                 runs.append(run)
                 print(
                     f"{run.wall_s:.2f} s, CPU {run.cpu_s:.2f} s, peak {run.peak_bytes / 1e9:.2f} GB"
@@ -428,9 +435,15 @@ def main(argv: list[str] | None = None) -> int:
     print(markdown(summary, facts))
     if options.json:
         memory = "sum over the process tree every 25 ms: RSS of one process, PSS where there are several"
-        record = {**facts, "peak_bytes": memory, **summary, "runs": [asdict(run) for run in runs]}
+        record = {
+            **facts,
+            "peak_bytes": memory,
+            **summary,
+            "runs": [asdict(run) for run in runs],
+            "failed": failed,
+        }
         options.json.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    return 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -402,6 +402,10 @@ def check(source: Source, path: Path, out: TextIO | None = None) -> bool:
     print(f"bytes of JSON                    {size:>15,}", file=out)
     print(f"bytes of the file                {path.stat().st_size:>15,}", file=out)
     print(f"copies                           {copies:>15,}", file=out)
+    steps = source.strides.get("ProfilerStep", 0)
+    if steps:
+        per_step = model.events // steps
+        print(f"steps                            {copies * steps:>15,} of {per_step:,} events", file=out)
     for key, total in totals.items():
         print(f"{key:32} {total:>15,}", file=out)
     for problem in problems[:20]:

@@ -1,8 +1,9 @@
 """The ledger again, the slow way: every elementary interval is decided by the text of docs/ledger.md.
 
-Between two neighbouring times at which anything starts or ends, nothing changes; such an interval is decided on its
-own by walking through what is running and what is open. There is no other idea here. The module shares nothing with
-the package and follows the sections of docs/ledger.md in their order, so that both can be read side by side.
+Between two neighbouring times at which anything starts or ends, nothing changes; such an interval is decided
+on its own by walking through what is running and what is open. There is no other idea here. The module shares
+nothing with the package and follows the sections of docs/ledger.md in their order, so that both can be read
+side by side.
 
 Where the text leaves something open, the reading is marked with READING.
 """
@@ -15,6 +16,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from decimal import ROUND_HALF_EVEN, Decimal
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,12 +38,12 @@ DAY = 24 * 3600 * 10**9
 
 
 def read(path: Path) -> dict[str, Any]:
-    opened = gzip.open(path) if path.suffix == ".gz" else path.open("rb")
-    with opened as file:
-        return json.load(file, parse_float=Decimal)
+    data = path.read_bytes()
+    text = gzip.decompress(data) if path.suffix == ".gz" else data
+    return json.loads(text, parse_float=Decimal)
 
 
-# --- what is asked --------------------------------------------------------------------------------------------------
+# --- what is asked ------------------------------------------------------------------------------------------
 
 
 def ledger(document: dict[str, Any], device: int = 0, window: Window | None = None) -> dict[str, int]:
@@ -62,14 +64,16 @@ def hidden(document: dict[str, Any], device: int = 0, window: Window | None = No
 
 
 def idle(document: dict[str, Any], device: int = 0, window: Window | None = None) -> dict[str, int]:
-    """As `ledger`, with all busy time as one account, `busy`: for files with names that this module does not know."""
+    """As `ledger`, with all busy time as one account, `busy`: for files with names that this module does not
+    know.
+    """
     accounts: dict[str, int] = defaultdict(int)
     for start, end, running, idle_account in _instants(document, device, window):
         accounts["busy" if running else idle_account] += end - start
     return dict(accounts)
 
 
-# --- Times ----------------------------------------------------------------------------------------------------------
+# --- Times --------------------------------------------------------------------------------------------------
 
 
 def nanoseconds(microseconds: Any) -> int:
@@ -128,11 +132,11 @@ def operations(document: dict[str, Any], all_calls: list[Call]) -> dict[Any, lis
     return found
 
 
-# --- Device time ----------------------------------------------------------------------------------------------------
+# --- Device time --------------------------------------------------------------------------------------------
 
 
 def is_communication(operation: Operation) -> bool:
-    return operation["kind"] == "kernel" and re.match("(nccl|rccl|msccl)", operation["name"], re.I) is not None
+    return operation["kind"] == "kernel" and operation["name"].startswith("nccl")
 
 
 def rank(operation: Operation) -> int:
@@ -191,7 +195,8 @@ def busy_class(operation: Operation, enclosing: list[Call]) -> str:
     """Of a kernel. `enclosing` goes from its launch outwards."""
     if is_communication(operation):
         return "communication"
-    # READING: an optimizer annotation anywhere around the launch decides, also where an operator is further inside.
+    # READING: an optimizer annotation anywhere around the launch decides, also where an operator is further
+    # inside.
     for call in enclosing:
         if call["kind"] == "annotation" and call["name"].startswith("Optimizer.step#"):
             return "optimizer"
@@ -206,7 +211,7 @@ def busy_class(operation: Operation, enclosing: list[Call]) -> str:
     return "other"
 
 
-# --- Idle time ------------------------------------------------------------------------------------------------------
+# --- Idle time ----------------------------------------------------------------------------------------------
 
 INNERMOST = {"runtime": 0, "operator": 1, "annotation": 2, "frame": 2}
 
@@ -220,7 +225,10 @@ def outwards(call: Call) -> tuple[Any, ...]:
 
 
 RUNTIME_ACCOUNTS = (
-    (r"cuda(Malloc|Free|HostAlloc|HostRegister|HostUnregister)|cuMem(Alloc|Free|Create|Map|Unmap|Release)", "allocator"),
+    (
+        r"cuda(Malloc|Free|Host(Alloc|Register|Unregister))|cuMem(Alloc|Free|Create|Map|Unmap|Release)",
+        "allocator",
+    ),
     (r"cu(da)?(Device|Stream|Event|Ctx|Context|Thread)Synchronize", "sync"),
     (r"cu(da)?Memcpy", "copy_call"),
     (r"cuModuleLoad|cuLibraryLoad|cudaLibraryLoad", "module_load"),
@@ -229,7 +237,7 @@ RUNTIME_ACCOUNTS = (
 )
 OTHER_ACCOUNTS = (
     (r"torch/profiler/|torch/autograd/profiler\.py", "profiler"),
-    (r"torch/_dynamo/convert_frame\.py|torch/_inductor/compile_fx\.py|triton/compiler/compiler\.py", "compile"),
+    (r"torch/_dynamo/convert_frame\.py|torch/_inductor/compile_fx\.py|triton/compiler/", "compile"),
     (r"enumerate\(DataLoader\)#.*\.__next__|torch/utils/data/(dataloader|_utils/fetch|dataset)\.py", "input"),
     (r"torch/serialization\.py", "serialization"),
     (r"<built-in function collect>", "gc"),
@@ -264,7 +272,7 @@ class Host:
         for call in all_calls:
             self.calls[call["thread"]].append(call)
 
-        self.families: dict[Thread, list[Thread]] = {}  # of each main and backward thread: main, then backward
+        self.families: dict[Thread, list[Thread]] = {}  # main, then backward, for each of them
         self.roles: dict[Thread, str] = dict.fromkeys(self.calls, "other")
         for process in {process for process, _ in self.calls}:
             threads = sorted((thread for thread in self.calls if thread[0] == process), key=self.first_call)
@@ -376,13 +384,15 @@ def plain_frame(opened: list[Call]) -> str | None:
     return None
 
 
-# --- The walk over all instants -------------------------------------------------------------------------------------
+# --- The walk over all instants -----------------------------------------------------------------------------
 
 
 def _instants(
     document: dict[str, Any], device: int, window: Window | None
 ) -> Iterator[tuple[int, int, list[Operation], str]]:
-    """Each elementary interval of the window: start, end, what runs, and, where nothing runs, the idle account."""
+    """Each elementary interval of the window: start, end, what runs, and, where nothing runs, the idle
+    account.
+    """
     all_calls = calls(document)
     all_operations = operations(document, all_calls)
     ours = all_operations.get(device, [])
@@ -395,11 +405,12 @@ def _instants(
 
     starting: dict[int, list[dict[str, Any]]] = defaultdict(list)
     ending: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    boundaries = set(window)
     for item in all_calls + ours:
-        if item["start"] < item["end"]:
+        boundaries |= {item["start"], item["end"]}
+        if item["start"] < item["end"]:  # what has no length is never open, and never runs
             starting[item["start"]].append(item)
             ending[item["end"]].append(item)
-    boundaries = sorted({*starting, *ending, *window})
 
     to_come = sorted(
         (operation for operation in ours if operation["start"] < operation["end"]),
@@ -407,7 +418,7 @@ def _instants(
     )
     running: list[Operation] = []
     opened: dict[Thread, list[Call]] = defaultdict(list)
-    for start, end in zip(boundaries, boundaries[1:], strict=False):
+    for start, end in pairwise(sorted(boundaries)):
         for item in ending[start]:
             among = opened[item["thread"]] if "thread" in item else running
             among[:] = [other for other in among if other is not item]
@@ -416,7 +427,8 @@ def _instants(
         while to_come and to_come[0]["start"] <= start:
             to_come.pop(0)
         if window[0] <= start and end <= window[1]:
-            # READING: a gap is one of the whole recording; a window that cuts it does not change what ends it.
+            # READING: a gap is one of the whole recording; a window that cuts it does not change what ends
+            # it.
             ended_by = to_come[0] if to_come else None
             account = "" if running else idle_account(start, ended_by, opened, host)
             yield start, end, list(running), account
@@ -443,7 +455,7 @@ def fill_enclosing(ours: list[Operation], host: Host) -> None:
             operation["enclosing"] = enclosing[id(operation["launch"])]
 
 
-# --- Steps and window -----------------------------------------------------------------------------------------------
+# --- Steps and window ---------------------------------------------------------------------------------------
 
 
 def steps(document: dict[str, Any], device: int = 0) -> list[tuple[int, int, int]]:
@@ -463,18 +475,19 @@ def steps(document: dict[str, Any], device: int = 0) -> list[tuple[int, int, int
             first = min(operation["start"] for operation in own)
             found.append([int(mark["name"].split("#")[1]), first, max(operation["end"] for operation in own)])
     starts = [min(first for _, first, _ in found[position:]) for position in range(len(found))]
-    ends = starts[1:] + [found[-1][2]] if found else []
+    ends = [*starts[1:], found[-1][2]] if found else []
     judged = [(step[0], start, end) for step, start, end in zip(found, starts, ends, strict=True)]
     # READING: "four or more were recorded" counts the steps that launched something on this device.
     return judged[:-1] if len(judged) >= 4 else judged
 
 
 def steady_steps(document: dict[str, Any], device: int = 0) -> list[tuple[int, int, int]]:
-    judged = steps(document, device)
+    steady = steps(document, device)
     # READING: the median is over all judged steps, start-up ones too; of an even number it is the middle.
-    while judged and judged[0][2] - judged[0][1] > 2 * median(end - start for _, start, end in steps(document, device)):
-        judged = judged[1:]
-    return judged
+    middle = median([end - start for _, start, end in steady] or [0])
+    while steady and steady[0][2] - steady[0][1] > 2 * middle:
+        steady = steady[1:]
+    return steady
 
 
 def steady_window(document: dict[str, Any], device: int = 0) -> Window | None:

@@ -5,8 +5,8 @@
     p.launch(10, 20, 50, 90)                    # cudaLaunchKernel [10, 20) -> a kernel on the device [50, 90)
     p.write(tmp_path / "profile.json.gz")
 
-Times are integer nanoseconds after `base`; an event says [start, end). In the document they are microseconds with
-exactly three decimals, as text, so that nothing passes through a floating-point number.
+Times are integer nanoseconds after `base`; an event says [start, end). In the document they are microseconds
+with exactly three decimals, as text, so that nothing passes through a floating-point number.
 """
 
 from __future__ import annotations
@@ -31,10 +31,14 @@ class Profile:
 
     # What the host does
 
-    def operator(self, name: str, start: int, end: int, thread: int = MAIN, process: int | None = None) -> None:
+    def operator(
+        self, name: str, start: int, end: int, thread: int = MAIN, process: int | None = None
+    ) -> None:
         self._call("cpu_op", name, start, end, thread, process)
 
-    def annotation(self, name: str, start: int, end: int, thread: int = MAIN, process: int | None = None) -> None:
+    def annotation(
+        self, name: str, start: int, end: int, thread: int = MAIN, process: int | None = None
+    ) -> None:
         self._call("user_annotation", name, start, end, thread, process)
 
     def frame(self, name: str, start: int, end: int, thread: int = MAIN, process: int | None = None) -> None:
@@ -72,9 +76,7 @@ class Profile:
         """`kind` is the text of the profiler, such as `HtoD (Pinned -> Device)`."""
         self._work("gpu_memcpy", f"Memcpy {kind}", start, end, correlation, stream, device, bytes=1024)
 
-    def memset(
-        self, start: int, end: int, correlation: int | None, stream: int = 7, device: int = 0
-    ) -> None:
+    def memset(self, start: int, end: int, correlation: int | None, stream: int = 7, device: int = 0) -> None:
         self._work("gpu_memset", "Memset (Device)", start, end, correlation, stream, device, bytes=1024)
 
     # Both

@@ -1,8 +1,8 @@
 """Chrome-trace JSON, in pieces, to columns: one pass, memory for the columns and one event.
 
-Times are int64 nanoseconds read from the decimal text, never through a float. Two back ends read exactly the same
-events from any input, whole or damaged: `compiled` (scan.c) and, where that is not built or GPUWHY_PURE_PYTHON is
-set, `pure`.
+Times are int64 nanoseconds read from the decimal text, never through a float. Two back ends read exactly the
+same events from any input, whole or damaged: `compiled` (scan.c) and, where that is not built or
+GPUWHY_PURE_PYTHON is set, `pure`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ def scan(
 ) -> Events:
     """Read the events in `chunks`, pieces of any size of the decompressed JSON.
 
-    A damaged file gives what was read before the damage, and `damage`. `on_progress` is told the number of bytes
-    read every few MB. Raises `NotEvents` where there is no list of events; what `chunks` raises passes through.
+    A damaged file gives what was read before the damage, and `damage`. `on_progress` is told the number of
+    bytes read every few MB. Raises `NotEvents` where there is no list of events; what `chunks` raises passes
+    through.
     """
     back_end = compiled if is_compiled() else pure
     return back_end.scan(chunks, tables, on_progress=on_progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +31,8 @@ LIBRARY = Path(__file__).with_name(f"_scan{_SUFFIX}")
 
 _PIECE = 256 << 10  # bytes handed over at once: they stay in the processor's cache while they are read
 _SMALL = 64 << 10  # smaller pieces are joined first: a call costs about a microsecond
-_BLOCK = 65_536  # rows of a column block
+_FIRST_BLOCK = 4096  # rows of the first column block; each next one holds twice as many,
+_BLOCK = 1 << 19  # up to this
 
 # enum status in scan.c
 _NEED_INPUT, _HEADER, _BLOCK_FULL, _FINISHED, _DAMAGED, _NO_MEMORY = range(6)
@@ -53,10 +55,38 @@ class _Report(ctypes.Structure):
         ("value", _Slice),
         ("n_texts", ctypes.c_uint64),
         ("n_skipped", ctypes.c_uint64),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("texts", "skipped", "text_ends", "skipped_ends", "skipped_counts")
-        ),
+        *((name, ctypes.c_void_p) for name in ("texts", "skipped", "text_ends", "skipped_ends")),
+        ("skipped_counts", ctypes.c_uint64 * (MAX_SKIPPED + 1)),
+    ]
+
+
+class _Key(ctypes.Structure):
+    _fields_ = [
+        ("text", ctypes.c_char_p),
+        *((name, ctypes.c_uint32) for name in ("size", "slot", "in_args", "pad")),
+    ]
+
+
+class _Column(ctypes.Structure):
+    _fields_ = [
+        ("out", ctypes.c_void_p),
+        ("slots", ctypes.POINTER(ctypes.c_uint32)),
+        *((name, ctypes.c_uint32) for name in ("n_slots", "kind", "in_args", "last")),
+    ]
+
+
+class _Table(ctypes.Structure):
+    _fields_ = [
+        ("columns", ctypes.POINTER(_Column)),
+        *((name, ctypes.c_uint64) for name in ("n_columns", "rows", "room")),
+    ]
+
+
+class _Rule(ctypes.Structure):
+    _fields_ = [
+        ("cat", ctypes.c_char_p),
+        ("ph", ctypes.c_char_p),
+        *((name, ctypes.c_uint32) for name in ("cat_size", "ph_size", "table", "pad")),
     ]
 
 
@@ -66,18 +96,11 @@ def _library() -> ctypes.CDLL | None:
         library = ctypes.CDLL(os.fspath(LIBRARY))
     except OSError:
         return None
-    pointer, u32, u64, i32 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32
-    text = ctypes.c_char_p
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
     for name, result, arguments in (
-        ("new", pointer, (u64, u64, u32)),
+        ("new", pointer, (ctypes.c_uint64, ctypes.c_uint64, pointer, size, pointer, pointer, size)),
         ("free", None, (pointer,)),
-        ("key", i32, (pointer, i32, text, u32, u32)),
-        ("table", i32, (pointer, u32)),
-        ("column", i32, (pointer, u32, i32, i32, pointer, u32)),
-        ("rule", i32, (pointer, text, u32, text, u32)),
-        ("block", None, (pointer, u32, pointer, u64)),
-        ("rows", u64, (pointer, u32)),
-        ("step", i32, (pointer, pointer, ctypes.c_size_t, i32)),
+        ("step", ctypes.c_int32, (pointer, pointer, size, ctypes.c_int32)),
         ("report", ctypes.POINTER(_Report), (pointer,)),
     ):
         function = getattr(library, f"gpuwhy_scan_{name}")
@@ -122,49 +145,37 @@ class _Scanner:
             for column in table.columns:
                 for key in column.keys:
                     slots.setdefault((column.in_args, key), len(slots))
-        self._scanner = library.gpuwhy_scan_new(int.from_bytes(os.urandom(8), "little"), limit, len(slots))
+        self._c_tables = (_Table * len(tables))(*(_c_table(table, slots) for table in tables))
+        self._keys = (_Key * len(slots))(
+            *(_Key(_padded(key), len(key.encode()), slot, in_args) for (in_args, key), slot in slots.items())
+        )
+        rules = [
+            _Rule(_padded(cat), _padded(phase), len(cat.encode()), len(phase.encode()), index)
+            for index, table in enumerate(tables)
+            for cat in table.cats
+            for phase in table.phases
+        ]
+        self._rules = (_Rule * len(rules))(*rules)
+        for index in range(len(tables)):
+            self._fresh_block(index)
+        seed = int.from_bytes(os.urandom(8), "little")
+        self._scanner = library.gpuwhy_scan_new(
+            seed, limit, self._keys, len(slots), self._c_tables, self._rules, len(rules)
+        )
         if not self._scanner:
             raise MemoryError
-        try:
-            self._set_up(slots)
-        except BaseException:
-            self.close()
-            raise
-
-    def _set_up(self, slots: dict[tuple[bool, str], int]) -> None:
-        library, scanner = self._library, self._scanner
-
-        def check(done: int) -> None:
-            if not done:
-                raise MemoryError("no memory for the tables, or more keys than the scanner can hold")
-
-        for (in_args, key), slot in slots.items():
-            text = key.encode()
-            check(library.gpuwhy_scan_key(scanner, in_args, text, len(text), slot))
-        for index, table in enumerate(self._tables):
-            check(library.gpuwhy_scan_table(scanner, len(table.columns)))
-            for place, column in enumerate(table.columns):
-                of_column = [slots[column.in_args, key] for key in column.keys]
-                array = (ctypes.c_uint32 * len(of_column))(*of_column)
-                check(
-                    library.gpuwhy_scan_column(
-                        scanner, place, column.kind, column.in_args, array, len(of_column)
-                    )
-                )
-            for cat in map(str.encode, table.cats):
-                for phase in map(str.encode, table.phases):
-                    check(library.gpuwhy_scan_rule(scanner, cat, len(cat), phase, len(phase)))
-            self._fresh_block(index)
 
     def _fresh_block(self, index: int) -> None:
-        columns = self._tables[index].columns
+        columns, c_table, blocks = self._tables[index].columns, self._c_tables[index], self._blocks[index]
+        rows = min(_FIRST_BLOCK << len(blocks), _BLOCK)
         block: Columns = {
-            column.name: np.empty(_BLOCK, np.int32 if column.kind == Kind.CODE else np.int64)
+            column.name: np.empty(rows, np.int32 if column.kind == Kind.CODE else np.int64)
             for column in columns
         }
-        self._blocks[index].append(block)
-        arrays = (ctypes.c_void_p * len(columns))(*(block[column.name].ctypes.data for column in columns))
-        self._library.gpuwhy_scan_block(self._scanner, index, arrays, _BLOCK)
+        blocks.append(block)
+        for place, values in enumerate(block.values()):
+            c_table.columns[place].out = values.ctypes.data
+        c_table.rows, c_table.room = 0, rows
 
     def read(self, chunks: Iterable[bytes], on_progress: Callable[[int], None] | None) -> None:
         """Feed everything, or everything up to the damage."""
@@ -210,11 +221,11 @@ class _Scanner:
         state.position, state.byte = report.position, report.byte_there
         texts = list(_texts(report.texts, report.text_ends, report.n_texts))
         cats = list(_texts(report.skipped, report.skipped_ends, report.n_skipped))
-        counts = (ctypes.c_uint64 * (MAX_SKIPPED + 1)).from_address(report.skipped_counts)
+        counts = list(report.skipped_counts)
         skipped = [*zip(cats, counts, strict=False)]
         if counts[MAX_SKIPPED]:
             skipped.append((b"", counts[MAX_SKIPPED]))
-        rows = [self._library.gpuwhy_scan_rows(self._scanner, index) for index in range(len(self._tables))]
+        rows = [int(c_table.rows) for c_table in self._c_tables]
         self.close()
         columns = {
             table.name: _concatenate(blocks, last)
@@ -226,6 +237,19 @@ class _Scanner:
         """Free the C side; harmless to repeat."""
         scanner, self._scanner = self._scanner, None
         self._library.gpuwhy_scan_free(scanner)
+
+
+def _padded(text: str) -> bytes:
+    return text.encode() + bytes(8)
+
+
+def _c_table(table: Table, slots: dict[tuple[bool, str], int]) -> _Table:
+    columns = (_Column * len(table.columns))()
+    for c_column, column in zip(columns, table.columns, strict=True):
+        of_column = [slots[column.in_args, key] for key in column.keys]
+        c_column.slots = (ctypes.c_uint32 * len(of_column))(*of_column)
+        c_column.n_slots, c_column.kind, c_column.in_args = len(of_column), column.kind, column.in_args
+    return _Table(columns, len(columns))
 
 
 def _joined(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -249,7 +273,7 @@ def _texts(at: int | None, ends: int, count: int) -> Iterator[bytes]:
     if not count or at is None:
         return
     borders = list((ctypes.c_uint64 * (count + 1)).from_address(ends))
-    for start, end in zip(borders, borders[1:], strict=False):
+    for start, end in itertools.pairwise(borders):
         yield ctypes.string_at(at + start, end - start)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -105,14 +107,10 @@ class State:
 
 def decoded(inside: bytes) -> str:
     """The text of what stands between a JSON string's quotes, as far as it can be made out."""
-    import json
-
     text = inside.decode("utf-8", "replace")
     if "\\" in text:
-        try:
+        with contextlib.suppress(ValueError):
             text = str(json.loads(f'"{text}"', strict=False))
-        except ValueError:
-            pass
     return text
 
 
@@ -137,23 +135,21 @@ def conclude(
 def describe(state: State) -> str | None:
     """The damage in a sentence."""
     at = f"at byte {state.position:,}"
-    match state.reason:
-        case Reason.NONE:
-            return None
-        case Reason.ENDS if state.where == Where.EVENTS:
-            what = "in the middle of an event" if state.inside else "before its list of events is closed"
-            return f"the JSON ends {what} {at}"
-        case Reason.ENDS:
-            what = "in the middle of a top-level value" if state.inside else "before it is closed"
-            return f"the JSON ends {what} {at}"
-        case Reason.UNEXPECTED if state.where == Where.AFTER_ALL:
-            return f"something follows the end of the JSON {at}"
-        case Reason.UNEXPECTED:
-            return f"the JSON is broken: {shown(state.byte)} does not belong {at}"
-        case Reason.TOO_DEEP:
-            return f"nested more than {MAX_DEPTH} deep {at}"
-        case Reason.TOO_LONG:
-            return f"a value that starts {at} is longer than {LIMIT >> 20} MiB"
+    if state.reason == Reason.NONE:
+        return None
+    if state.reason == Reason.TOO_DEEP:
+        return f"nested more than {MAX_DEPTH} deep {at}"
+    if state.reason == Reason.TOO_LONG:
+        return f"a value that starts {at} is longer than {LIMIT >> 20} MiB"
+    if state.reason == Reason.UNEXPECTED:
+        after = state.where == Where.AFTER_ALL
+        what = f"the JSON is broken: {shown(state.byte)} does not belong"
+        return f"something follows the end of the JSON {at}" if after else f"{what} {at}"
+    if state.where == Where.EVENTS:
+        what = "in the middle of an event" if state.inside else "before its list of events is closed"
+    else:
+        what = "in the middle of a top-level value" if state.inside else "before it is closed"
+    return f"the JSON ends {what} {at}"
 
 
 def explain(state: State, damage: str | None) -> str:
@@ -166,11 +162,9 @@ def explain(state: State, damage: str | None) -> str:
         return f"a JSON list without events: {damage or 'its elements are not objects'}"
     if damage is not None and state.where != Where.AFTER_ALL:
         return f"no traceEvents before the damage: {damage}"
-    if "traceEvents" in state.keys:
-        return "its traceEvents is not a list"
-    if not state.keys:
-        return "an empty JSON object, without traceEvents"
-    return f"JSON without traceEvents; its keys are {', '.join(map(repr, state.keys))}"
+    keys = f"JSON without traceEvents; its keys are {', '.join(map(repr, state.keys))}"
+    keys = keys if state.keys else "an empty JSON object, without traceEvents"
+    return "its traceEvents is not a list" if "traceEvents" in state.keys else keys
 
 
 def shown(byte: int) -> str:

@@ -1,8 +1,8 @@
 """The back end without a compiler: the same scanner as scan.c, on the standard library.
 
-Whole events go through json's C decoder, with numbers kept as text. What it refuses, and the few events whose
-raw text matters (escapes, nesting, a composite value in a CODE column), go through `_Walker`, which mirrors scan.c
-rule by rule. The input is held as Latin-1 text: one character a byte, and any byte may occur in a string.
+Whole events go through json's C decoder. What it refuses, and the few events whose raw text matters (escapes,
+deep nesting, a composite value in a CODE column), go through the grammar at the end of this file, which mirrors
+scan.c rule by rule. The input is held as Latin-1 text: one character a byte, and any byte may be in a string.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Slots = dict[str, tuple[int, str]]
 """Key to the place and raw text of its value."""
 
 
-# Numbers with a point or an exponent, NaN and its kin come out as bytes: their text, and unlike any JSON string.
+# Numbers with a point or an exponent, NaN and its kin come out as bytes: their text, and no JSON string is bytes.
 _decode = json.JSONDecoder(parse_float=str.encode, parse_constant=str.encode, strict=False).scan_once
 
 
@@ -73,19 +73,19 @@ def scan(
     pieces: list[str] = []  # not yet joined to the reader's buffer
     waiting = told = 0
     for chunk in chunks:
-        pieces.append(str(chunk, "latin-1"))
-        waiting += len(chunk)
-        reader.state.size += len(chunk)
-        if waiting >= reader.wanted:
-            if not reader.read("".join(pieces)):
-                break
-            pieces, waiting = [], 0
-        if on_progress is not None and reader.state.size - told >= PROGRESS_STEP:
-            told = reader.state.size
-            on_progress(told)
-    else:
-        if reader.read("".join(pieces)):
-            reader.end()
+        for start in range(0, len(chunk), PROGRESS_STEP):
+            pieces.append(str(chunk[start : start + PROGRESS_STEP], "latin-1"))
+            waiting += len(pieces[-1])
+            reader.state.size += len(pieces[-1])
+            if waiting >= reader.wanted:
+                if not reader.read("".join(pieces)):
+                    return reader.result()
+                pieces, waiting = [], 0
+            if on_progress is not None and reader.state.size - told >= PROGRESS_STEP:
+                told = reader.state.size
+                on_progress(told)
+    if reader.read("".join(pieces)):
+        reader.end()
     return reader.result()
 
 
@@ -249,9 +249,10 @@ class _Reader:
             sink.add(own, args)
 
     def _skip(self, cat: str) -> None:
-        known = cat in self._skipped
-        if not known and (len(cat) > MAX_SKIPPED_NAME or len(self._skipped) - ("" in self._skipped) >= MAX_SKIPPED):
-            cat = ""
+        if cat not in self._skipped:
+            named = len(self._skipped) - ("" in self._skipped)
+            if len(cat) > MAX_SKIPPED_NAME or named >= MAX_SKIPPED:
+                cat = ""
         self._skipped[cat] = self._skipped.get(cat, 0) + 1
 
     def result(self) -> Events:
@@ -275,7 +276,7 @@ class _Sink:
             for column, values in zip(table.columns, self._arrays, strict=True)
         ]
 
-    def add_plain(self, event: dict[str, Any]) -> bool:
+    def add_plain(self, event: dict[str, Any]) -> bool:  # noqa: PLR0912 - one loop, for speed
         """Add one row from decoded values; False, and nothing added, where the raw text is needed."""
         args = event.get("args")
         if type(args) is not dict:

@@ -57,18 +57,20 @@ typedef struct {
 } Intern;
 
 typedef struct { const byte *at; size_t size; uint64_t stamp; } Slot;
-typedef struct { uint32_t slot, size; byte *text; } Key;
-typedef struct { Key keys[KEY_SLOTS]; uint32_t count; } Keys;
+/* How the caller describes the tables; compiled.py declares the same and keeps the memory. Texts have 8 bytes of
+ * padding. `cat`, `ph` and `args` of the event itself have the slots CAT, PH and ARGS. */
+typedef struct { const byte *text; uint32_t size, slot, in_args, pad; } Key;
 typedef struct {
-    enum kind kind;
-    uint32_t n_slots, *slots;
-    bool in_args;
-    void *out;
-    uint32_t last; /* code of the row before: names repeat less than pids, but most columns repeat */
+    void *out; /* the column's block */
+    const uint32_t *slots;
+    uint32_t n_slots, kind, in_args;
+    uint32_t last; /* the code of the row before: in most columns it comes again */
 } Column;
-typedef struct { Column *columns; uint32_t n_columns; uint64_t rows, room; } Table;
-typedef struct { byte *cat, *ph; uint32_t cat_size, ph_size; int32_t table; } Rule;
-typedef struct { uint32_t cat_size, ph_size; int32_t table; uint32_t skip; byte text[ROUTE_TEXT]; } Route;
+typedef struct { Column *columns; uint64_t n_columns, rows, room; } Table;
+typedef struct { const byte *cat, *ph; uint32_t cat_size, ph_size, table, pad; } Rule;
+
+typedef struct { const Key *keys[KEY_SLOTS]; } Keys;
+typedef struct { uint32_t cat_size, ph_size; int32_t table; uint32_t skip; byte text[ROUTE_TEXT + 8]; } Route;
 
 /* What the caller reads; compiled.py declares the same fields. */
 typedef struct {
@@ -77,7 +79,8 @@ typedef struct {
     Slice key, value;
     uint64_t n_texts, n_skipped;
     const byte *texts, *skipped;
-    const uint64_t *text_ends, *skipped_ends, *skipped_counts;
+    const uint64_t *text_ends, *skipped_ends;
+    uint64_t skipped_counts[MAX_SKIPPED + 1]; /* by code; the last one counts what has no place of its own */
 } Report;
 
 typedef struct {
@@ -92,11 +95,10 @@ typedef struct {
     Slot *slots;
     Keys event_keys, args_keys;
     Table *tables;
-    uint32_t n_tables, n_slots, n_rules;
-    Rule *rules;
+    const Rule *rules;
+    size_t n_rules;
     Route routes[ROUTES];
     Intern texts, skipped;
-    uint64_t skipped_counts[MAX_SKIPPED + 1]; /* the last one counts what has no place of its own */
 } Scanner;
 
 /* ---- bytes ---- */
@@ -118,42 +120,43 @@ static inline bool is_digit(byte c) { return (byte)(c - '0') < 10; }
 static inline bool is_letter(byte c) { return (byte)((c | 32) - 'a') < 26; }
 static inline bool is_blank(byte c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
-/* STEP bytes at a time: one bit (or, without SSE2, one byte) is set for each byte that is looked for. */
-#if defined(__SSE2__)
-#define STEP 16
-typedef uint32_t Mask;
-#define MASK_INDEX(mask) ((size_t)__builtin_ctz(mask))
-static inline Mask quotes(const byte *p) {
-    __m128i v = _mm_loadu_si128((const __m128i *)p);
-    return (Mask)_mm_movemask_epi8(
-        _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('"')), _mm_cmpeq_epi8(v, _mm_set1_epi8('\\'))));
+static inline bool same(const byte *a, const byte *b, size_t size) { /* both with 8 readable bytes behind them */
+    for (; size > 8; a += 8, b += 8, size -= 8)
+        if (load8(a) != load8(b)) return false;
+    return load_up_to_8(a, size) == load_up_to_8(b, size);
 }
-static inline Mask structure(const byte *p) { /* quotes and brackets; '[' | 32 is '{' and ']' | 32 is '}' */
-    __m128i v = _mm_loadu_si128((const __m128i *)p), low = _mm_or_si128(v, _mm_set1_epi8(32));
-    __m128i brackets = _mm_or_si128(_mm_cmpeq_epi8(low, _mm_set1_epi8('{')), _mm_cmpeq_epi8(low, _mm_set1_epi8('}')));
-    return (Mask)_mm_movemask_epi8(_mm_or_si128(brackets, _mm_cmpeq_epi8(v, _mm_set1_epi8('"'))));
+
+/* WIDTH bytes at a time. In a Mask each byte has one bit, or without SSE2 the highest of its eight. */
+#if defined(__SSE2__)
+#define WIDTH 16
+typedef uint32_t Mask;
+typedef __m128i Bytes;
+#define MASK_INDEX(mask) ((size_t)__builtin_ctz(mask))
+static inline Bytes load(const byte *p) { return _mm_loadu_si128((const __m128i *)p); }
+static inline Bytes lowered(Bytes v) { return _mm_or_si128(v, _mm_set1_epi8(32)); }
+static inline Mask equal(Bytes v, char c) { return (Mask)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8(c))); }
+static inline Mask either(Bytes v, char c, char d) {
+    return (Mask)_mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8(c)), _mm_cmpeq_epi8(v, _mm_set1_epi8(d))));
 }
 #else
-#define STEP 8
-typedef uint64_t Mask;
+#define WIDTH 8
+typedef uint64_t Mask, Bytes;
 #define MASK_INDEX(mask) ((size_t)__builtin_ctzll(mask) >> 3)
 #define EVERY(c) (0x0101010101010101ULL * (byte)(c))
-static inline Mask equal(uint64_t word, byte c) { /* exact in every byte, unlike the shorter classic */
-    uint64_t x = word ^ EVERY(c);
+static inline Bytes load(const byte *p) { return load8(p); }
+static inline Bytes lowered(Bytes v) { return v | EVERY(32); }
+static inline Mask equal(Bytes v, char c) { /* exact in every byte, unlike the shorter classic */
+    uint64_t x = v ^ EVERY(c);
     return ~(((x & EVERY(0x7f)) + EVERY(0x7f)) | x | EVERY(0x7f));
 }
-static inline Mask quotes(const byte *p) {
-    uint64_t word = load8(p);
-    return equal(word, '"') | equal(word, '\\');
-}
-static inline Mask structure(const byte *p) {
-    uint64_t word = load8(p), low = word | EVERY(32);
-    return equal(low, '{') | equal(low, '}') | equal(word, '"');
-}
+static inline Mask either(Bytes v, char c, char d) { return equal(v, c) | equal(v, d); }
 #endif
 
 static inline const byte *skip_blanks(const byte *p) {
-    while (is_blank(*p)) p++;
+    if (*p > ' ' || !is_blank(*p)) return p;
+    if (*++p > ' ') return p; /* mostly one blank, or a line break and an indent */
+    for (; is_blank(*p); p++)
+        while (load8(p) == 0x2020202020202020ULL) p += 8;
     return p;
 }
 
@@ -212,7 +215,7 @@ static bool intern_room(Intern *in) { /* for one more code, at most half of the 
 
 static inline bool is_code(const Intern *in, uint32_t code, const byte *p, size_t size) {
     uint64_t from = in->ends[code];
-    return in->ends[code + 1] - from == size && memcmp(in->text + from, p, size) == 0;
+    return in->ends[code + 1] - from == size && same(in->text + from, p, size);
 }
 
 /* The code of a text, a new one if it has none; UINT32_MAX without memory, or at `most` codes. */
@@ -225,7 +228,7 @@ static uint32_t intern(Intern *in, const byte *p, size_t size, uint64_t seed, ui
         if (in->hashes[code] == h && is_code(in, code, p, size)) return code;
     }
     if (in->count >= most) return UINT32_MAX;
-    if (in->text_size + size > in->text_room && !grow(&in->text, &in->text_room, in->text_size + size, 1))
+    if (in->text_size + size + 8 > in->text_room && !grow(&in->text, &in->text_room, in->text_size + size + 8, 1))
         return UINT32_MAX;
     memcpy(in->text + in->text_size, p, size);
     in->text_size += size;
@@ -256,9 +259,9 @@ static const byte *stop_at(Scanner *s, const byte *p) { /* p is not what should 
 /* From behind the opening quote to the closing one, or NULL where it is not in the buffer yet. */
 static inline const byte *closing_quote(const byte *p, const byte *end, bool *escaped) {
     while (p < end) {
-        Mask mask = quotes(p);
+        Mask mask = either(load(p), '"', '\\');
         if (!mask) {
-            p += STEP;
+            p += WIDTH;
             continue;
         }
         p += MASK_INDEX(mask);
@@ -274,11 +277,20 @@ static const byte *skip_brackets(Scanner *s, const byte *p, uint32_t depth) { /*
     uint32_t top = 0, most = MAX_DEPTH - depth;
     bool escaped;
     while (p < s->end) {
-        Mask mask = structure(p);
-        const byte *next = p + STEP;
-        for (; mask; mask &= mask - 1) {
+        Bytes v = load(p), low = lowered(v); /* '[' | 32 is '{', and ']' | 32 is '}' */
+        Mask strings = equal(v, '"'), mask = either(low, '{', '}') | strings;
+        bool plain = !equal(v, '\\');
+        const byte *next = p + WIDTH;
+        while (mask) {
             const byte *at = p + MASK_INDEX(mask);
+            Mask up_to_here = mask ^ (mask - 1);
+            mask &= ~up_to_here;
             if (*at == '"') {
+                Mask later = strings & ~up_to_here;
+                if (plain && later) { /* a short string: the rest of these bytes need not be looked at again */
+                    mask &= ~(later ^ (later - 1));
+                    continue;
+                }
                 next = closing_quote(at + 1, s->end, &escaped);
                 if (!next) return wait_for_more(s);
                 next++;
@@ -468,10 +480,9 @@ static inline uint32_t key_place(const byte *p, size_t size) {
 
 /* The slot of a key, or -1. At least 8 readable bytes follow p. */
 static inline int32_t find_key(const Keys *keys, const byte *p, size_t size) {
-    for (uint32_t i = key_place(p, size); keys->keys[i].text; i = (i + 1) % KEY_SLOTS) {
-        const Key *key = &keys->keys[i];
-        if (key->size == size && memcmp(key->text, p, size) == 0) return (int32_t)key->slot;
-    }
+    const Key *key;
+    for (uint32_t i = key_place(p, size); (key = keys->keys[i]); i = (i + 1) % KEY_SLOTS)
+        if (key->size == size && same(key->text, p, size)) return (int32_t)key->slot;
     return -1;
 }
 
@@ -556,9 +567,9 @@ static inline Slice present(const Scanner *s, uint32_t slot) { /* the token, emp
 }
 
 static int32_t find_table(const Scanner *s, Slice cat, Slice ph) {
-    for (uint32_t i = 0; i < s->n_rules; i++) {
+    for (size_t i = 0; i < s->n_rules; i++) {
         const Rule *rule = &s->rules[i];
-        if (is_text(rule->cat, rule->cat_size, cat) && is_text(rule->ph, rule->ph_size, ph)) return rule->table;
+        if (is_text(rule->cat, rule->cat_size, cat) && is_text(rule->ph, rule->ph_size, ph)) return (int32_t)rule->table;
     }
     return -1;
 }
@@ -578,8 +589,8 @@ static const Route *route(Scanner *s, Slice cat, Slice ph, Route *spare) {
         uint64_t h = cat.size ? load_up_to_8(cat.at, cat.size) : 0;
         h = (h ^ cat.size ^ (ph.size > 1 ? (uint64_t)ph.at[1] << 24 : 0)) * 0x9e3779b97f4a7c15ULL;
         found = &s->routes[h >> 58];
-        if (found->cat_size == cat.size && found->ph_size == ph.size && !memcmp(found->text, cat.at, cat.size) &&
-            !memcmp(found->text + cat.size, ph.at, ph.size))
+        if (found->cat_size == cat.size && found->ph_size == ph.size && same(found->text, cat.at, cat.size) &&
+            same(found->text + cat.size, ph.at, ph.size))
             return found;
         memcpy(found->text, cat.at, cat.size);
         memcpy(found->text + cat.size, ph.at, ph.size);
@@ -601,7 +612,7 @@ static int64_t code_of(Scanner *s, Column *column, const byte *p, size_t size) {
 }
 
 static void write_row(Scanner *s, Table *table) {
-    for (uint32_t i = 0; i < table->n_columns; i++) {
+    for (uint64_t i = 0; i < table->n_columns; i++) {
         Column *column = &table->columns[i];
         uint64_t stamp = column->in_args ? s->args_stamp : s->event_stamp;
         const Slot *last = NULL;
@@ -613,7 +624,7 @@ static void write_row(Scanner *s, Table *table) {
             ((int32_t *)column->out)[table->rows] = last ? (int32_t)code_of(s, column, last->at, last->size) : -1;
         else
             ((int64_t *)column->out)[table->rows] =
-                last ? number(s, last->at, last->size, column->kind) : INT64_MIN;
+                last ? number(s, last->at, last->size, (enum kind)column->kind) : INT64_MIN;
     }
     table->rows++;
 }
@@ -641,7 +652,7 @@ static const byte *read_element(Scanner *s, const byte *p, enum status *status) 
             return NULL;
         }
         write_row(s, table);
-    } else s->skipped_counts[to->skip]++;
+    } else s->report.skipped_counts[to->skip]++;
     s->report.count++;
     return p;
 }
@@ -765,96 +776,43 @@ EXPORT int32_t gpuwhy_scan_step(Scanner *s, const byte *data, size_t size, int32
     return damaged(s, ENDS, s->end);
 }
 
-/* ---- set-up: keys, tables, columns and rules in the order of the calls ---- */
+/* ---- the life of a scanner ---- */
 
 EXPORT void gpuwhy_scan_free(Scanner *s) {
     if (!s) return;
-    for (uint32_t i = 0; i < KEY_SLOTS; i++) free(s->event_keys.keys[i].text), free(s->args_keys.keys[i].text);
-    for (uint32_t i = 0; i < s->n_tables; i++) {
-        for (uint32_t k = 0; k < s->tables[i].n_columns; k++) free(s->tables[i].columns[k].slots);
-        free(s->tables[i].columns);
-    }
-    for (uint32_t i = 0; i < s->n_rules; i++) free(s->rules[i].cat), free(s->rules[i].ph);
-    Intern *interns[] = {&s->texts, &s->skipped};
-    for (int i = 0; i < 2; i++)
-        free(interns[i]->text), free(interns[i]->ends), free(interns[i]->hashes), free(interns[i]->slots);
-    free(s->tables);
-    free(s->rules);
+    free(s->texts.text), free(s->texts.ends), free(s->texts.hashes), free(s->texts.slots);
+    free(s->skipped.text), free(s->skipped.ends), free(s->skipped.hashes), free(s->skipped.slots);
     free(s->slots);
     free(s->buffer);
     free(s);
 }
 
-EXPORT Scanner *gpuwhy_scan_new(uint64_t seed, uint64_t limit, uint32_t n_slots) {
+/* At most KEY_SLOTS / 4 keys of each level, none longer than MAX_NAME. */
+EXPORT Scanner *gpuwhy_scan_new(uint64_t seed, uint64_t limit, const Key *keys, size_t n_keys, Table *tables,
+                                const Rule *rules, size_t n_rules) {
     Scanner *s = calloc(1, sizeof *s);
-    if (!s) return NULL;
-    s->seed = seed;
-    s->limit = limit;
-    s->n_slots = n_slots > FIXED_SLOTS ? n_slots : FIXED_SLOTS;
-    s->slots = calloc(s->n_slots, sizeof *s->slots);
+    Slot *slots = calloc(n_keys + FIXED_SLOTS, sizeof *slots);
+    if (!s || !slots) {
+        free(s), free(slots);
+        return NULL;
+    }
+    s->slots = slots;
+    s->seed = seed, s->limit = limit;
+    s->tables = tables;
+    s->rules = rules, s->n_rules = n_rules;
     for (int i = 0; i < ROUTES; i++) s->routes[i].cat_size = UINT32_MAX; /* matches nothing */
-    if (s->slots) return s;
-    free(s);
-    return NULL;
+    for (size_t k = 0; k < n_keys; k++) {
+        Keys *level = keys[k].in_args ? &s->args_keys : &s->event_keys;
+        uint32_t i = key_place(keys[k].text, keys[k].size);
+        while (level->keys[i]) i = (i + 1) % KEY_SLOTS;
+        level->keys[i] = &keys[k];
+    }
+    return s;
 }
-
-static byte *copy(const byte *text, size_t size) {
-    byte *copied = malloc(size + 8);
-    if (copied) memcpy(copied, text, size), memset(copied + size, 0, 8);
-    return copied;
-}
-
-/* Each of these returns 0 where there is no memory or too much was asked for. `slot` CAT, PH and ARGS are the
- * event's own keys of those names. */
-EXPORT int32_t gpuwhy_scan_key(Scanner *s, int32_t in_args, const byte *text, uint32_t size, uint32_t slot) {
-    Keys *keys = in_args ? &s->args_keys : &s->event_keys;
-    byte *copied = keys->count < KEY_SLOTS / 4 && slot < s->n_slots && size <= MAX_NAME ? copy(text, size) : NULL;
-    if (!copied) return 0;
-    uint32_t i = key_place(copied, size);
-    while (keys->keys[i].text) i = (i + 1) % KEY_SLOTS;
-    keys->keys[i] = (Key){slot, size, copied};
-    keys->count++;
-    return 1;
-}
-
-EXPORT int32_t gpuwhy_scan_table(Scanner *s, uint32_t n_columns) {
-    Table *more = realloc(s->tables, (s->n_tables + 1) * sizeof *more);
-    if (!more) return 0;
-    s->tables = more;
-    more[s->n_tables] = (Table){calloc(n_columns + 1, sizeof(Column)), n_columns, 0, 0};
-    return more[s->n_tables++].columns != NULL;
-}
-
-EXPORT int32_t gpuwhy_scan_column(Scanner *s, uint32_t index, int32_t kind, int32_t in_args,
-                                  const uint32_t *slots, uint32_t n_slots) {
-    Column *column = &s->tables[s->n_tables - 1].columns[index];
-    *column = (Column){(enum kind)kind, n_slots, malloc((n_slots + 1) * sizeof *slots), in_args != 0, NULL, 0};
-    if (column->slots) memcpy(column->slots, slots, n_slots * sizeof *slots);
-    return column->slots != NULL;
-}
-
-EXPORT int32_t gpuwhy_scan_rule(Scanner *s, const byte *cat, uint32_t cat_size, const byte *ph, uint32_t ph_size) {
-    Rule *more = realloc(s->rules, (s->n_rules + 1) * sizeof *more);
-    if (!more) return 0;
-    s->rules = more;
-    more[s->n_rules] = (Rule){copy(cat, cat_size), copy(ph, ph_size), cat_size, ph_size, (int32_t)s->n_tables - 1};
-    s->n_rules++;
-    return more[s->n_rules - 1].cat && more[s->n_rules - 1].ph;
-}
-
-/* A fresh block: one array of `room` rows for each column. */
-EXPORT void gpuwhy_scan_block(Scanner *s, uint32_t table, void *const *arrays, uint64_t room) {
-    for (uint32_t i = 0; i < s->tables[table].n_columns; i++) s->tables[table].columns[i].out = arrays[i];
-    s->tables[table].rows = 0;
-    s->tables[table].room = room;
-}
-
-EXPORT uint64_t gpuwhy_scan_rows(const Scanner *s, uint32_t table) { return s->tables[table].rows; }
 
 EXPORT const Report *gpuwhy_scan_report(Scanner *s) {
     Report *r = &s->report;
     r->n_texts = s->texts.count, r->texts = s->texts.text, r->text_ends = s->texts.ends;
     r->n_skipped = s->skipped.count, r->skipped = s->skipped.text, r->skipped_ends = s->skipped.ends;
-    r->skipped_counts = s->skipped_counts; /* the count at MAX_SKIPPED is of the rest */
     return r;
 }

@@ -1,0 +1,43 @@
+"""gpuwhy: why a GPU is not doing more.
+
+    import gpuwhy
+    report = gpuwhy.explain("profile.json.gz")
+    for entry in report.devices[0].ledger:
+        print(entry.account, entry.ns)
+
+Everything is imported when it is first used, so that `gpuwhy --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuwhy.errors import GpuwhyError
+    from gpuwhy.api import explain, load
+    from gpuwhy.reports.model import Report
+    from gpuwhy.timeline import Timeline
+
+__all__ = ["GpuwhyError", "Report", "Timeline", "explain", "load"]
+
+_HOME = {
+    "GpuwhyError": "gpuwhy.errors",
+    "Report": "gpuwhy.reports.model",
+    "Timeline": "gpuwhy.timeline",
+    "explain": "gpuwhy.api",
+    "load": "gpuwhy.api",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'gpuwhy' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

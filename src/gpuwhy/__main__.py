@@ -1,0 +1,79 @@
+"""The command line: `gpuwhy VERB …`. One module a verb in `commands`; here they are joined and errors get their exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from gpuwhy.commands import demo, explain
+from gpuwhy.errors import GpuwhyError
+
+INTERNAL_ERROR = 1
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="gpuwhy",
+    help="Why is my GPU not doing more, and what will I get if I change it?",
+    epilog="Start with: gpuwhy demo",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("explain")(explain.explain)
+app.command("demo")(demo.demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from gpuwhy.version import own_version
+
+        typer.echo(f"gpuwhy {own_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    """Why is my GPU not doing more, and what will I get if I change it?"""
+
+
+def main() -> None:
+    """Run the command line; every failure is one clear message and an exit code, never a traceback."""
+    try:
+        app(prog_name="gpuwhy")
+    except GpuwhyError as error:
+        _complain(error.message, error.hint)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader (`| head`) has gone; nothing is left to say, not even at interpreter exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:
+        if os.environ.get("GPUWHY_DEBUG"):
+            raise
+        _complain(
+            f"internal error: {type(error).__name__}: {error}",
+            "this is a bug in gpuwhy; run again with GPUWHY_DEBUG=1 and report what it prints",
+        )
+        sys.exit(INTERNAL_ERROR)
+
+
+def _complain(message: str, hint: str | None = None) -> None:
+    from gpuwhy.reports.words import clean
+
+    print(f"gpuwhy: {clean(message)}", file=sys.stderr)
+    if hint:
+        print(f"  → {clean(hint)}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""The whole way: paths → timeline → ledgers → report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from gpuwhy.errors import GpuwhyError
+from gpuwhy.ledger.partition import balance, basis
+from gpuwhy.reports.build import build
+from gpuwhy.reports.model import Report
+from gpuwhy.sources.load import Progress
+from gpuwhy.sources.load import load as _load
+from gpuwhy.steps import Selection, device_steps, window
+from gpuwhy.timeline import Timeline
+from gpuwhy.trust import checks
+
+NO_WORK_HINT = "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] while the model runs on the GPU"
+
+
+def load(*paths: str, on_progress: Progress | None = None) -> Timeline:
+    """Read profiles, each a rank, into one `Timeline`.
+
+    Args:
+        paths: files (`.json`, `.json.gz`, or what `Timeline.save` wrote); `-` is standard input.
+        on_progress: called with (file, bytes read, size in bytes or None) every few MB.
+
+    Returns:
+        The timeline: times in int64 nanoseconds after `origin_ns`, tables as NumPy columns.
+
+    Raises:
+        GpuwhyError: an input cannot be used; the message says why and `hint` what to do.
+    """
+    return _load([str(path) for path in paths], on_progress)
+
+
+def explain(
+    *paths: str | Timeline,
+    steps: tuple[int, int] | None = None,
+    window: Literal["all"] | tuple[int, int] | None = None,
+    device: int | None = None,
+    top: int = 3,
+    on_progress: Progress | None = None,
+) -> Report:
+    """Say where the time of each device went.
+
+    Args:
+        paths: profiles as for `load`, or one `Timeline`.
+        steps: judge only these steps, first and last, as numbered in the file.
+        window: `"all"` judges the whole recording, `(start_ns, end_ns)` that time, counted from the earliest event;
+            None judges the steady-state steps.
+        device: judge only this device number (of every rank).
+        top: how many host calls or kernels to list under each account.
+        on_progress: as for `load`.
+
+    Returns:
+        The report; for each device its ledger in integer ns, which sums to the window exactly.
+
+    Raises:
+        GpuwhyError: no input can be used, or nothing ran on a device in the chosen window.
+    """
+    timelines = [path for path in paths if isinstance(path, Timeline)]
+    if timelines and len(paths) > 1:
+        raise GpuwhyError("explain takes paths, or one timeline")
+    timeline = timelines[0] if timelines else _load([str(path) for path in paths], on_progress)
+    return report(timeline, selection(steps, window), device, top)
+
+
+def selection(
+    steps: tuple[int, int] | None, window: Literal["all"] | tuple[int, int] | None
+) -> Selection:
+    """The selection that the arguments of `explain` mean."""
+    if steps is not None and window is not None:
+        raise GpuwhyError("choose steps or a window, not both")
+    if steps is not None and steps[0] > steps[1]:
+        raise GpuwhyError(f"steps {steps[0]}-{steps[1]}: the first is after the last")
+    if window == "all":
+        return Selection(everything=True)
+    if window is not None and not window[0] < window[1]:
+        raise GpuwhyError("the window ends before it starts")
+    return Selection(steps=steps, time=window)
+
+
+def report(timeline: Timeline, chosen: Selection, device: int | None = None, top: int = 3) -> Report:
+    """Balance every device of a timeline over the chosen window and report."""
+    if not len(timeline.ops):
+        files = ", ".join(source.file for source in timeline.sources)
+        raise GpuwhyError(f"{files}: no GPU work in it: no kernel, copy or memset was recorded", hint=NO_WORK_HINT)
+    numbers = [d for d in range(len(timeline.devices)) if device in (None, timeline.devices[d].number)]
+    if not numbers:
+        known = ", ".join(str(n) for n in sorted({d.number for d in timeline.devices}))
+        raise GpuwhyError(f"device {device} ran nothing in this profile", hint=f"devices that did: {known}")
+    windows = {d: found for d in numbers if (found := window(timeline, d, chosen)) is not None}
+    if not windows:
+        raise _empty_window(timeline, numbers, chosen)
+    basis_ = basis(timeline)
+    ledgers = [balance(basis_, d, found) for d, found in windows.items()]
+    return build(basis_, ledgers, checks(timeline, ledgers), top)
+
+
+def _empty_window(timeline: Timeline, devices: Sequence[int], chosen: Selection) -> GpuwhyError:
+    if chosen.steps is not None:
+        steps = [s for d in devices if (s := device_steps(timeline, d)) is not None]
+        asked = f"{chosen.steps[0]}-{chosen.steps[1]}"
+        if not steps:
+            return GpuwhyError(f"steps {asked}: no steps were found in this profile", hint="use --window or --all")
+        low, high = min(int(s.number[0]) for s in steps), max(int(s.number[-1]) for s in steps)
+        return GpuwhyError(f"steps {asked}: not in this profile", hint=f"it has steps {low}-{high}")
+    if chosen.time is not None:
+        start, end = int(timeline.ops.start.min()), int(timeline.ops.end.max())
+        return GpuwhyError(
+            "no GPU work in that window", hint=f"GPU work was recorded from {start / 1e6:.3f}ms to {end / 1e6:.3f}ms"
+        )
+    return GpuwhyError("all recorded GPU operations have zero length", hint=NO_WORK_HINT)

@@ -1,0 +1,1 @@
+"""One module a verb: its arguments, and calls into the stages. No analysis here."""

@@ -1,0 +1,43 @@
+"""`gpuwhy demo`: explain a real profile that ships with gpuwhy; needs no GPU."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from typing import Annotated, Optional
+
+import typer
+
+INTRO = """A real profile: a small model trained on an NVIDIA H200, recorded with PyTorch 2.11.
+It comes with gpuwhy; no GPU is needed to read it."""
+
+NEXT = """Explain your own:
+  from torch.profiler import ProfilerActivity, profile, schedule
+  with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
+               schedule=schedule(wait=1, warmup=3, active=6), with_stack=True,
+               on_trace_ready=lambda p: p.export_chrome_trace("profile.json.gz")) as prof:
+      for batch in loader: train_step(batch); prof.step()
+then
+  gpuwhy explain profile.json.gz"""
+
+
+def demo(
+    as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON.")] = False,
+    output: Annotated[
+        Optional[str], typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
+    ] = None,
+    color: Annotated[
+        Optional[bool], typer.Option("--color/--no-color", help="Colours; by default where the output is a terminal.")
+    ] = None,
+) -> None:
+    """Explain a real H200 profile that ships with gpuwhy."""
+    from gpuwhy.api import explain
+    from gpuwhy.commands.output import emit
+
+    plain = not as_json and output is None
+    if plain:
+        typer.echo(INTRO + "\n")
+    with as_file(files("gpuwhy") / "data" / "demo.pt.trace.json.gz") as path:
+        report = explain(str(path))
+    emit(report, as_json=as_json, output=output, color=color)
+    if plain:
+        typer.echo("\n" + NEXT)

@@ -1,0 +1,102 @@
+"""`gpuwhy explain`: where the time of each GPU went, from PyTorch profiles."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, Optional
+
+import typer
+
+from gpuwhy.errors import GpuwhyError
+
+EPILOG = """Examples:
+
+  gpuwhy explain profile.pt.trace.json.gz
+
+  gpuwhy explain rank*.json.gz --device 0        several files: each is a rank
+
+  gpuwhy explain profile.json --steps 4-6 --top 10
+
+  gpuwhy explain profile.json --window 120ms-180ms
+
+  zcat profile.json.gz | gpuwhy explain - --json | jq .verdict.text
+
+Exit status: 0 explained, 2 unusable input, 3 the ledger is withheld or unsound (the report says why)."""
+
+UNITS = {"": 10**6, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
+
+
+def explain(
+    files: Annotated[
+        list[str], typer.Argument(help="PyTorch profiles (.json, .json.gz), each a rank; - is standard input.")
+    ],
+    steps: Annotated[
+        Optional[str], typer.Option("--steps", metavar="A-B", help="Judge only these steps, as numbered in the file.")
+    ] = None,
+    window: Annotated[
+        Optional[str],
+        typer.Option(
+            "--window", metavar="START-END", help="Judge only this time since the first event, e.g. 120ms-180ms (ms if no unit)."
+        ),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Judge the whole recording instead of the steady-state steps.")
+    ] = False,
+    device: Annotated[Optional[int], typer.Option("--device", metavar="N", help="Judge only this device.")] = None,
+    top: Annotated[
+        int, typer.Option("--top", metavar="N", min=0, help="Host calls or kernels to list under each account.")
+    ] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON (docs/report.md).")] = False,
+    output: Annotated[
+        Optional[str], typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
+    ] = None,
+    save_timeline: Annotated[
+        Optional[str],
+        typer.Option("--save-timeline", metavar="FILE", help="Also keep what was read in a compact file, to explain it again faster."),
+    ] = None,
+    color: Annotated[
+        Optional[bool], typer.Option("--color/--no-color", help="Colours; by default where the output is a terminal.")
+    ] = None,
+) -> None:
+    """Say where each GPU's time went: a ledger in which every nanosecond has one cause."""
+    chosen = _selection(steps, window, everything)
+    from gpuwhy.api import load, report, selection
+    from gpuwhy.commands.output import emit, progress
+
+    judged = selection(*chosen)
+    with progress() as on_progress:
+        timeline = load(*files, on_progress=on_progress)
+    if save_timeline:
+        timeline.save(save_timeline)
+    emit(report(timeline, judged, device, top), as_json=as_json, output=output, color=color)
+
+
+def _selection(
+    steps: str | None, window: str | None, everything: bool
+) -> tuple[tuple[int, int] | None, Literal["all"] | tuple[int, int] | None]:
+    """The arguments of `gpuwhy.explain` that the options mean."""
+    if sum((steps is not None, window is not None, everything)) > 1:
+        raise GpuwhyError("--steps, --window and --all exclude each other")
+    if steps is not None:
+        match = re.fullmatch(r"\s*(\d{1,18})\s*(?:-\s*(\d{1,18}))?\s*", steps)
+        if not match:
+            raise GpuwhyError(f"--steps {steps}: not a range of steps", hint="for example --steps 4-8")
+        return (int(match[1]), int(match[2] or match[1])), None
+    if window is not None:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(\w*)\s*-\s*(\d+(?:\.\d+)?)\s*(\w*)\s*", window)
+        if not match or match[4] not in UNITS or (match[2] or match[4]) not in UNITS:
+            raise GpuwhyError(f"--window {window}: not a range of times", hint="for example --window 120ms-180ms")
+        start, end = _ns(match[1], match[2] or match[4]), _ns(match[3], match[4])
+        if start >= end or end >= 2**62:
+            raise GpuwhyError(f"--window {window}: the start must lie before the end")
+        return None, (start, end)
+    return None, "all" if everything else None
+
+
+def _ns(number: str, unit: str) -> int:
+    from decimal import Decimal
+
+    return round(Decimal(number) * UNITS[unit])
+
+
+explain.__doc__ = f"{explain.__doc__}\n\n\b\n" + EPILOG.replace("\n\n", "\n") if explain.__doc__ else EPILOG

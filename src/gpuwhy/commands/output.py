@@ -1,0 +1,105 @@
+"""Where reports go (terminal, file, JSON), and the progress of long loads on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from gpuwhy.errors import EXPLAINED, LEDGER_WITHHELD, GpuwhyError
+
+if TYPE_CHECKING:
+    from gpuwhy.reports.model import Report
+    from gpuwhy.sources.load import Progress
+
+PATIENCE_S = 1.0
+"""A load that takes longer shows its progress."""
+FILE_WIDTH = 100
+"""Columns of a text report that goes to a file or a pipe."""
+
+
+def emit(report: Report, *, as_json: bool, output: str | None, color: bool | None) -> None:
+    """Write the report and leave with exit status 3 if its ledger must not be trusted."""
+    import typer
+
+    if as_json:
+        from gpuwhy.reports.json import encode
+
+        _write(encode(report), output)
+    else:
+        _write_text(report, output, color)
+    status = EXPLAINED if report.sound else LEDGER_WITHHELD
+    if status:
+        raise typer.Exit(status)
+
+
+def _write(text: str, output: str | None) -> None:
+    if output is None or output == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    try:
+        with open(output, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise GpuwhyError(f"{output}: cannot write: {error.strerror or error}") from None
+
+
+def _write_text(report: Report, output: str | None, color: bool | None) -> None:
+    import io
+
+    from rich.console import Console
+
+    from gpuwhy.reports.text import render
+
+    if output is not None and output != "-":
+        page = io.StringIO()
+        render(report, Console(file=page, width=FILE_WIDTH, force_terminal=bool(color), no_color=not color))
+        _write(page.getvalue(), output)
+        return
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 still gets its report
+    width = None if sys.stdout.isatty() else FILE_WIDTH
+    render(report, Console(width=width, force_terminal=color, no_color=color is False or None))
+
+
+@contextmanager
+def progress() -> Iterator[Progress | None]:
+    """A progress bar on stderr, shown only on a terminal and only if the load takes longer than a moment."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    began = time.monotonic()
+    shown: list[object] = []
+
+    def update(file: str, done: int, size: int | None) -> None:
+        if time.monotonic() - began < PATIENCE_S:
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        if not shown:
+            bar = Progress(
+                TextColumn("reading {task.description}", markup=False),
+                BarColumn(),
+                DownloadColumn(),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            bar.start()
+            shown.extend((bar, file, bar.add_task(file, total=size)))
+        bar, known, task = shown
+        assert isinstance(bar, Progress)
+        if known != file:
+            bar.remove_task(task)  # type: ignore[arg-type]
+            shown[1:] = [file, bar.add_task(file, total=size)]
+        bar.update(shown[2], completed=done)  # type: ignore[arg-type]
+
+    try:
+        yield update
+    finally:
+        if shown:
+            shown[0].stop()  # type: ignore[attr-defined]

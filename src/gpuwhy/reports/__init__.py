@@ -1,0 +1,1 @@
+"""Reports: one module a format, all built from one `Report`."""

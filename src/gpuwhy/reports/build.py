@@ -1,0 +1,258 @@
+"""Ledgers and checks → `Report`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.ledger.accounts import HOST_BOUND, WAITING, within
+from gpuwhy.ledger.charges import Charges
+from gpuwhy.ledger.partition import Basis, Ledger
+from gpuwhy.reports import model, words
+from gpuwhy.steps import STEP_MARK, Steps
+from gpuwhy.timeline import Timeline
+from gpuwhy.trust import Check
+from gpuwhy.version import own_version
+
+GAINS_LATER = "predicting gains needs the replay of the dependency graph, which this version does not have"
+
+
+def build(of: Basis, ledgers: Sequence[Ledger], found: Sequence[Check], top: int) -> model.Report:
+    """Put everything into the report; `top` entries under each account."""
+    timeline = of.timeline
+    first = ledgers[0]
+    withheld = [
+        model.Withheld(what=what, why=check.detail) for check in found for what in check.withholds
+    ] + [model.Withheld(what="gains", why=GAINS_LATER)]
+    return model.Report(
+        gpuwhy=own_version(),
+        source=_source(timeline, ledgers),
+        window=model.WindowInfo(
+            start_ns=first.window.start,
+            end_ns=first.window.end,
+            steps=_range(first.window.steps),
+            how=first.window.how,
+            origin_ns=timeline.origin_ns,
+        ),
+        step=_step(first.window.steps),
+        devices=[_device(of, ledger, top) for ledger in ledgers],
+        trust=[
+            model.CheckInfo(
+                check=c.check, level=c.level, detail=c.detail, advice=c.advice, withholds=list(c.withholds)
+            )
+            for c in found
+        ],
+        verdict=_verdict(timeline, ledgers, withheld),
+        withheld=withheld,
+    )
+
+
+def _source(timeline: Timeline, ledgers: Sequence[Ledger]) -> model.SourceInfo:
+    return model.SourceInfo(
+        format=timeline.sources[0].format,
+        era=timeline.sources[0].era,
+        files=[source.file for source in timeline.sources],
+        devices=[timeline.devices[ledger.device].name for ledger in ledgers],
+        ranks=[source.rank for source in timeline.sources],
+        events=sum(source.events for source in timeline.sources),
+    )
+
+
+def _range(steps: Steps | None) -> list[int] | None:
+    return [int(steps.number[0]), int(steps.number[-1])] if steps is not None and len(steps) else None
+
+
+def _step(steps: Steps | None) -> model.StepInfo:
+    if steps is None or not len(steps):
+        return model.StepInfo(
+            count=0, median_ns=None, p10_ns=None, p90_ns=None, unprofiled_ns=None, samples=None
+        )
+    median, low, high = _spread(steps.length)
+    return model.StepInfo(
+        count=len(steps), median_ns=median, p10_ns=low, p90_ns=high, unprofiled_ns=None, samples=None
+    )
+
+
+def _spread(ns: NDArray[np.int64]) -> list[int]:
+    """Median, 10th and 90th percentile, as whole ns."""
+    return [round(float(x)) for x in np.percentile(ns, [50, 10, 90])]
+
+
+def _device(of: Basis, ledger: Ledger, top: int) -> model.DeviceReport:
+    device, window = of.timeline.devices[ledger.device], ledger.window
+    per_step = window.steps is not None
+    return model.DeviceReport(
+        rank=device.rank,
+        device=device.number,
+        name=device.name,
+        window_start_ns=window.start,
+        window_ns=ledger.window_ns,
+        busy_ns=ledger.busy_ns,
+        unknown_ns=ledger.unknown_ns,
+        operations=ledger.operations,
+        largest_loss=_loss(ledger),
+        ledger=[
+            model.Entry(
+                account=account,
+                ns=int(ns),
+                share=int(ns) / ledger.window_ns,
+                per_step=_spread(ledger.by_step[:, i]) if per_step else None,
+            )
+            for i, (account, ns) in enumerate(zip(ledger.accounts, ledger.ns, strict=True))
+        ],
+        hidden=[
+            model.Entry(account=account, ns=ns, share=ns / ledger.window_ns)
+            for account, ns in ledger.hidden.items()
+        ],
+        after_sync=_sync_waits(of.timeline, ledger, top),
+        steps=_steps(ledger),
+        left_out=window.left_out,
+        weights=_weights(of, ledger, top),
+    )
+
+
+def _loss(ledger: Ledger) -> model.Loss:
+    name, ns = ledger.largest_loss()
+    groups = {"host-bound": HOST_BOUND, "waiting": WAITING}.get(name, (name,))
+    parts = [(group, ledger.of(group)) for group in groups]
+    parts = sorted((part for part in parts if part[1]), key=lambda part: -part[1])
+    return model.Loss(name=name, ns=ns, share=ns / ledger.window_ns, accounts=[part[0] for part in parts])
+
+
+def _steps(ledger: Ledger) -> list[model.StepTime]:
+    steps, startup = ledger.window.steps, ledger.window.startup
+    busy = np.array([within(account, "busy") for account in ledger.accounts], bool)
+    found = [
+        model.StepTime(number=int(n), ns=int(ns), busy_ns=None, startup=True)
+        for n, ns in (zip(startup.number, startup.length, strict=True) if startup is not None else ())
+    ]
+    if steps is not None:
+        worked = ledger.by_step[:, busy].sum(axis=1)
+        found += [
+            model.StepTime(number=int(n), ns=int(ns), busy_ns=int(b), startup=False)
+            for n, ns, b in zip(steps.number, steps.length, worked, strict=True)
+        ]
+    return found
+
+
+def _sync_waits(timeline: Timeline, ledger: Ledger, top: int) -> list[model.SyncWait]:
+    """Blocking calls, joined by their name and what called them, the heaviest first."""
+    groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    for row, ns in ledger.after_sync.items():
+        piece = int(timeline.piece_at(np.array([row]))[0])
+        path = _path(timeline, piece)
+        if path and path[-1] == timeline.names[timeline.calls.name[row]]:
+            path = path[:-1]
+        groups.setdefault((timeline.names[timeline.calls.name[row]], tuple(path)), []).append(ns)
+    heaviest = sorted(groups.items(), key=lambda item: -sum(item[1]))[:top]
+    return [
+        model.SyncWait(call=call, path=list(path), ns=sum(ns), count=len(ns)) for (call, path), ns in heaviest
+    ]
+
+
+def _weights(of: Basis, ledger: Ledger, top: int) -> list[model.Weight]:
+    timeline = of.timeline
+    part = timeline.ops_of(ledger.device)
+    first_op = part.start
+    calls = _heaviest(
+        ledger.idle, of.accounts.names, timeline.calls.name[timeline.nesting.call], top, timeline.nesting.call
+    )
+    kernels = _heaviest(ledger.busy, of.accounts.names, timeline.ops.name[part], top)
+    found = [
+        model.Weight(
+            account=account,
+            name=timeline.names[name],
+            ns=ns,
+            count=count,
+            path=_path(timeline, piece)[:-1],
+        )
+        for account, name, ns, count, piece in calls
+    ]
+    for account, name, ns, count, row in kernels:
+        launch = int(timeline.ops.launch[first_op + row])
+        piece = int(timeline.piece_at(np.array([launch]))[0]) if launch >= 0 else -1
+        found.append(
+            model.Weight(
+                account=account, name=timeline.names[name], ns=ns, count=count, path=_path(timeline, piece)
+            )
+        )
+    return found
+
+
+def _heaviest(
+    charges: Charges,
+    accounts: Sequence[str],
+    name_of: NDArray[np.int32],
+    top: int,
+    same: NDArray[np.int32] | None = None,
+) -> list[tuple[str, int, int, int, int]]:
+    """The `top` names under each account as (account, name, ns, rows, heaviest row).
+
+    `same` maps rows to what counts as one call (several pieces may be one).
+    """
+    named = np.flatnonzero(charges.row >= 0)
+    if not len(named):
+        return []
+    account, row, ns = charges.account[named].astype(np.int64), charges.row[named], charges.ns[named]
+    key = account * (int(name_of.max()) + 1) + name_of[row]
+    groups, place = np.unique(key, return_inverse=True)
+    total = np.zeros(len(groups), np.int64)
+    np.add.at(total, place, ns)
+    order = np.lexsort((row, place))
+    place, row, ns = place[order], row[order], ns[order]
+    new = np.append(True, (np.diff(place) != 0) | (np.diff(row) != 0))
+    by_row = np.add.reduceat(ns, np.flatnonzero(new))
+    owner, rows = place[new], row[new]
+    charged = by_row > 0
+    owner, rows, by_row = owner[charged], rows[charged], by_row[charged]
+    found = []
+    best = np.lexsort((-by_row, owner))
+    starts = np.searchsorted(owner[best], np.arange(len(groups) + 1))
+    width = int(name_of.max()) + 1
+    taken: dict[int, int] = {}
+    for group in np.argsort(-total, kind="stable").tolist():
+        if total[group] <= 0:
+            break
+        number, name = divmod(int(groups[group]), width)
+        if taken.get(number, 0) >= top:
+            continue
+        taken[number] = taken.get(number, 0) + 1
+        mine = rows[best[starts[group] : starts[group + 1]]]
+        count = len(mine) if same is None else len(np.unique(same[mine]))
+        found.append((accounts[number], name, int(total[group]), count, int(mine[0])))
+    return found
+
+
+def _path(timeline: Timeline, piece: int) -> list[str]:
+    """Names of the calls around a piece, outermost first, itself last, without the marks of steps."""
+    names = (timeline.names[timeline.calls.name[row]] for row in reversed(timeline.path(piece)))
+    return [name for name in names if not STEP_MARK.match(name)]
+
+
+def _verdict(
+    timeline: Timeline, ledgers: Sequence[Ledger], withheld: Sequence[model.Withheld]
+) -> model.Verdict:
+    """One sentence on the device that works least."""
+    worst = min(ledgers, key=lambda ledger: ledger.busy_ns / ledger.window_ns)
+    device = timeline.devices[worst.device]
+    where = f"rank {device.rank}, GPU {device.number}" if len(timeline.sources) > 1 else f"GPU {device.number}"
+    busy = f"{where} works {100 * worst.busy_ns / worst.window_ns:.1f} % of the time"
+    if len(ledgers) > 1:
+        busy = f"The least busy of {len(ledgers)} devices, {where}, works {100 * worst.busy_ns / worst.window_ns:.1f} %"
+    if any(item.what == "ledger" for item in withheld):
+        reason = next(item.why for item in withheld if item.what == "ledger")
+        return model.Verdict(text=f"No verdict: {reason}.", healthy=None, cause=None)
+    loss = _loss(worst)
+    main = loss.accounts[0] if loss.accounts else loss.name
+    share = f"{100 * loss.share:.1f} % of the window"
+    if worst.window.steps is not None and len(worst.window.steps):
+        share += f", {words.ms(loss.ns / len(worst.window.steps))} ms of a step"
+    if within(loss.name, "busy"):
+        text = f"{busy}; most of it goes to {words.loss_sentence(loss.name)} ({loss.name}, {share})."
+    else:
+        said = words.loss_sentence(main if loss.name == "waiting" else loss.name)
+        text = f"{busy}. Largest loss: {said} ({loss.name}, {share})."
+    blind = any(item.what == "idle causes" for item in withheld) and not within(loss.name, "busy")
+    return model.Verdict(text=text, healthy=None, cause=None if blind else words.CAUSE.get(main))
