@@ -22,7 +22,7 @@ from statistics import median
 from typing import Any
 
 Call = dict[str, Any]  # name, kind, thread = (process, thread), start, end, correlation
-Operation = dict[str, Any]  # name, kind, start, end, launch = a Call or None
+Operation = dict[str, Any]  # name, kind, start, end, launch (a Call, or None)
 Thread = tuple[Any, Any]
 Window = tuple[int, int]
 
@@ -108,7 +108,7 @@ def calls(document: dict[str, Any]) -> list[Call]:
 
 
 def operations(document: dict[str, Any], all_calls: list[Call]) -> dict[Any, list[Operation]]:
-    """Of each device, with launches; `enclosing` is what the launch was made in, from the inside out."""
+    """Of each device, with their launches."""
     launches: dict[Any, Call] = {}
     for call in sorted(all_calls, key=outwards, reverse=True):
         if call["correlation"] is not None:
@@ -126,7 +126,6 @@ def operations(document: dict[str, Any], all_calls: list[Call]) -> dict[Any, lis
                     "start": when[0],
                     "end": when[1],
                     "launch": launch,
-                    "enclosing": [],
                 }
             )
     return found
@@ -172,7 +171,8 @@ def busy_account(operation: Operation) -> str:
         return "busy/copy/" + COPIES[operation["name"].removeprefix("Memcpy ")]
     if operation["kind"] == "memset":
         return "busy/memset"
-    return "busy/" + busy_class(operation, operation["enclosing"])
+    launch = operation["launch"]
+    return "busy/" + busy_class(operation, launch["enclosing"] if launch else [])
 
 
 OPERATOR_CLASSES = {
@@ -192,7 +192,7 @@ OPERATOR_CLASSES = {
 
 
 def busy_class(operation: Operation, enclosing: list[Call]) -> str:
-    """Of a kernel. `enclosing` goes from its launch outwards."""
+    """Of a kernel. `enclosing`: what was open when its launch started, from the inside out."""
     if is_communication(operation):
         return "communication"
     # READING: an optimizer annotation anywhere around the launch decides, also where an operator is further
@@ -277,9 +277,8 @@ class Host:
         for process in {process for process, _ in self.calls}:
             threads = sorted((thread for thread in self.calls if thread[0] == process), key=self.first_call)
             main = self.main_thread(threads)
-            family = [main] if main else []
+            family = [main]
             for thread in threads:
-                # READING: a process may have backward threads and no main thread.
                 if thread != main and any(is_backward(call) for call in self.calls[thread]):
                     family.append(thread)
             for thread in family:
@@ -294,48 +293,46 @@ class Host:
             for operation in some
             if operation["launch"]
         }
-        self.mark_launching(list(launches.values()))
+        self.look_at_launches(list(launches.values()))
 
     def first_call(self, thread: Thread) -> tuple[int, str, str]:
         # READING: of two threads that began at the same instant, the lower number is first.
         number = f"{thread[1]:020d}" if isinstance(thread[1], int) else str(thread[1])
         return min(call["start"] for call in self.calls[thread]), number, str(thread[0])
 
-    def main_thread(self, threads: list[Thread]) -> Thread | None:
+    def main_thread(self, threads: list[Thread]) -> Thread:
         """Of one process; `threads` by the time of their first call, which decides between equals."""
 
         def marks(thread: Thread) -> int:
             return sum(is_step_mark(call) for call in self.calls[thread])
 
         def forward_operators(thread: Thread) -> int:
+            # READING: by their own names, so operators inside backward operators count.
             return sum(call["kind"] == "operator" and not is_backward(call) for call in self.calls[thread])
 
-        # READING: where several threads have step marks, the one with most of them.
-        for count in (marks, forward_operators):
-            most = max(threads, key=count)  # max: the first of equals
-            if count(most):
-                return most
-        return None
+        # READING: where several threads have step marks, the one with most of them. Where no thread has marks or
+        # forward operators, all are equal: the one that began first.
+        count = marks if any(marks(thread) for thread in threads) else forward_operators
+        return max(threads, key=count)  # the first of equals
 
-    def mark_launching(self, launches: list[Call]) -> None:
-        """`launches` of an operator: some recorded operation's launch lies inside it on its thread."""
-        by_thread: dict[Thread, list[Call]] = defaultdict(list)
-        for launch in launches:
-            by_thread[launch["thread"]].append(launch)
-        for thread, some in by_thread.items():
-            some.sort(key=lambda call: call["start"])
-            operators = sorted(
-                (call for call in self.calls[thread] if call["kind"] == "operator"),
-                key=lambda call: call["start"],
-            )
-            candidates: list[Call] = []  # operators that started, and did not end before the launch starts
-            for launch in some:
-                while operators and operators[0]["start"] <= launch["start"]:
-                    candidates.append(operators.pop(0))
-                candidates = [call for call in candidates if call["end"] >= launch["start"]]
-                for call in candidates:
-                    if call["end"] >= launch["end"]:
-                        call["launches"] = True
+    def look_at_launches(self, launches: list[Call]) -> None:
+        """`enclosing` of each launch: what was open when it started, from the inside out.
+
+        READING: that is also what "lies inside" means: a launch lies in the operators that are open when it
+        starts.
+        """
+        for thread, some in self.calls.items():
+            to_come = sorted(some, key=lambda call: call["start"])
+            opened: list[Call] = []
+            for launch in sorted(
+                (launch for launch in launches if launch["thread"] == thread), key=lambda call: call["start"]
+            ):
+                while to_come and to_come[0]["start"] <= launch["start"]:
+                    opened.append(to_come.pop(0))
+                opened = [call for call in opened if call["end"] > launch["start"]]
+                launch["enclosing"] = sorted((call for call in opened if call is not launch), key=outwards)
+                for call in opened:
+                    call["launches"] = call["kind"] == "operator"
 
     def knows_only_runtime_calls(self, thread: Thread) -> bool:
         return all(call["kind"] == "runtime" for call in self.calls[thread])
@@ -399,7 +396,6 @@ def _instants(
     if not ours:
         return
     host = Host(all_calls, all_operations)
-    fill_enclosing(ours, host)
     if window is None:
         window = min(operation["start"] for operation in ours), max(operation["end"] for operation in ours)
 
@@ -434,27 +430,6 @@ def _instants(
             yield start, end, list(running), account
 
 
-def fill_enclosing(ours: list[Operation], host: Host) -> None:
-    """READING: what is open on the thread when the launch starts, and is not inside of the launch itself."""
-    launches = {id(operation["launch"]): operation["launch"] for operation in ours if operation["launch"]}
-    enclosing: dict[int, list[Call]] = {}
-    for thread, some in host.calls.items():
-        to_come = sorted(some, key=lambda call: call["start"])
-        opened: list[Call] = []
-        for launch in sorted(
-            (call for call in launches.values() if call["thread"] == thread), key=lambda call: call["start"]
-        ):
-            while to_come and to_come[0]["start"] <= launch["start"]:
-                opened.append(to_come.pop(0))
-            opened = [call for call in opened if call["end"] > launch["start"]]
-            enclosing[id(launch)] = sorted(
-                (call for call in opened if outwards(call) > outwards(launch)), key=outwards
-            )
-    for operation in ours:
-        if operation["launch"]:
-            operation["enclosing"] = enclosing[id(operation["launch"])]
-
-
 # --- Steps and window ---------------------------------------------------------------------------------------
 
 
@@ -478,7 +453,8 @@ def steps(document: dict[str, Any], device: int = 0) -> list[tuple[int, int, int
     ends = [*starts[1:], found[-1][2]] if found else []
     judged = [(step[0], start, end) for step, start, end in zip(found, starts, ends, strict=True)]
     # READING: "four or more were recorded" counts the steps that launched something on this device.
-    return judged[:-1] if len(judged) >= 4 else judged
+    judged = judged[:-1] if len(judged) >= 4 else judged
+    return [step for step in judged if step[2] > step[1]]
 
 
 def steady_steps(document: dict[str, Any], device: int = 0) -> list[tuple[int, int, int]]:

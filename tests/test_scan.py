@@ -1,4 +1,4 @@
-"""The scanner against plain `json` and `decimal`, its two back ends against each other, and damage of every kind."""
+"""The scanner against `json` and `decimal`, its back ends against each other, and damage of every kind."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def write(value: Any, rng: random.Random) -> str:
     """JSON in an odd layout: a str is a raw token, a list an array, a dict or tuple of pairs an object."""
 
     def gap() -> str:
-        return rng.choice(("", "", " ", "\n    ", "\t\r\n"))
+        return rng.choice(("", "", " ", "\n" + " " * rng.randrange(20), "\t\r\n"))
 
     if isinstance(value, str):
         return value
@@ -423,8 +423,8 @@ def test_args_may_come_before_cat(back_end: BackEnd) -> None:
 
 @both
 def test_escaped_names_are_the_same_names(back_end: BackEnd) -> None:
-    text = rb'[{"p\u0068": "\u0058", "c\u0061t": "k\u0065rnel", "args": {"str\u0065am": 7}, "n\u0061me": "\ud83d\ude00"}]'
-    read = back_end.scan([text])
+    text = rb'[{"p\u0068": "\u0058", "c\u0061t": "k\u0065rnel", "args": {"str\u0065am": 7}'
+    read = back_end.scan([text + rb', "n\u0061me": "\ud83d\ude00"}]'])
     assert read.tables["device"]["stream"].tolist() == [7]
     assert read.texts[0] == rb'"\ud83d\ude00"'
     table = Table("t", ("é😀",), ("X",), (Column("v", ("ключ",), Kind.CODE),))

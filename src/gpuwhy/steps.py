@@ -46,6 +46,8 @@ class Steps:
     edge: Times
     open_ended: bool
     """The last step has no successor: it ends with its last operation."""
+    recorded: int
+    """Steps that the recording holds, those without length counted."""
 
     def __len__(self) -> int:
         return len(self.number)
@@ -102,7 +104,7 @@ def _chosen(steps: Steps, low: int, high: int) -> Window | None:
 
 def _steady(steps: Steps) -> Window:
     left_out, count = None, len(steps)
-    if steps.open_ended and count >= FEW_STEPS:
+    if steps.open_ended and steps.recorded >= FEW_STEPS and count > 1:
         left_out, count = int(steps.number[-1]), count - 1
     length = steps.length[:count]
     slow = length > STARTUP_RATIO * np.median(length)
@@ -128,6 +130,7 @@ def _part(steps: Steps, low: int, high: int) -> Steps:
         steps.number[low:high],
         steps.edge[low : high + 1],
         steps.open_ended and high == len(steps),
+        steps.recorded,
     )
 
 
@@ -194,10 +197,11 @@ def _steps_from_marks(
     begin = np.minimum.accumulate(ops.start[rows[first]][::-1])[::-1]
     last = max(int(ops.end[mark == used[-1]].max()), int(begin[-1]))
     edge = np.append(begin, last)
-    keep = np.diff(edge) > 0
-    if not keep.any():
+    keep = np.flatnonzero(np.diff(edge) > 0)
+    if not len(keep):
         return None
-    return Steps(how, number[used][keep], np.append(edge[:-1][keep], last), open_ended=True)
+    ends_open = bool(keep[-1] == len(used) - 1)
+    return Steps(how, number[used][keep], np.append(edge[keep], edge[keep[-1] + 1]), ends_open, len(used))
 
 
 def _steps_from_repetition(timeline: Timeline, device: int) -> Steps | None:
@@ -219,5 +223,5 @@ def _steps_from_repetition(timeline: Timeline, device: int) -> Steps | None:
             continue
         edge = ops.start[rows[place]]
         last = int(ops.end[rows[place[-1] : place[-1] + period]].max())
-        return Steps("repetition", np.arange(1, len(place) + 1), np.append(edge, last), open_ended=True)
+        return Steps("repetition", np.arange(1, len(place) + 1), np.append(edge, last), True, len(place))
     return None

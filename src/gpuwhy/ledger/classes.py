@@ -95,7 +95,7 @@ FRAMES = _rules(
 """Python frames (`file.py(line): function`) that explain idle time: entry points, not everything in those files,
 because wrappers of compiled regions and data loaders stay open around work that is not theirs."""
 
-BACKWARD = re.compile(r"autograd::engine::evaluate_function|\w*Backward\d*$")
+BACKWARD = re.compile(r"autograd::engine::evaluate_function|.*Backward\d*$")
 STEP_MARK = re.compile(r"ProfilerStep#?\s*(\d+)")
 OPTIMIZER_STEP = re.compile(r"Optimizer\.step#(.*)$")
 

@@ -99,12 +99,12 @@ def _roles(timeline: Timeline) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
         "known": operator | (calls.kind == CallKind.ANNOTATION) | (calls.kind == CallKind.PYTHON),
     }
     total = {key: np.bincount(calls.thread[mask], minlength=count) for key, mask in tally.items()}
-    first = [int(calls.start[part.start]) if part.stop > part.start else 0 for part in map(timeline.calls_of, range(count))]
     role = np.full(count, ROLES.index("other"), np.int8)
     for members in _processes(timeline).values():
-        main = max(members, key=lambda t: (total["mark"][t] > 0, total["forward"][t] - total["backward"][t], -first[t]))
+        which = "mark" if total["mark"][members].any() else "forward"
+        main = members[int(np.argmax(total[which][members]))]
         for thread in members:
-            if thread == main and total["known"][thread]:
+            if thread == main:
                 role[thread] = ROLES.index("main")
             elif total["backward"][thread]:
                 role[thread] = ROLES.index("backward")
@@ -112,9 +112,16 @@ def _roles(timeline: Timeline) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
 
 
 def _processes(timeline: Timeline) -> dict[tuple[int, str], list[int]]:
+    """The threads of each process that have calls, by the time of their first one."""
     found: dict[tuple[int, str], list[int]] = {}
+    first: dict[int, int] = {}
     for number, thread in enumerate(timeline.threads):
-        found.setdefault((thread.rank, thread.process), []).append(number)
+        part = timeline.calls_of(number)
+        if part.start < part.stop:
+            first[number] = int(timeline.calls.start[part.start])
+            found.setdefault((thread.rank, thread.process), []).append(number)
+    for members in found.values():
+        members.sort(key=first.__getitem__)
     return found
 
 
@@ -123,7 +130,7 @@ def _families(timeline: Timeline, role: NDArray[np.int8]) -> tuple[tuple[int, ..
     family: list[tuple[int, ...]] = [(t,) for t in range(len(timeline.threads))]
     for members in _processes(timeline).values():
         kin = [t for t in members if role[t] != ROLES.index("other")]
-        kin.sort(key=lambda t: (role[t], int(timeline.calls.start[timeline.calls_of(t)][0])))
+        kin.sort(key=lambda t: int(role[t]))
         for thread in kin:
             family[thread] = (thread, *(t for t in kin if t != thread))
     return tuple(family)

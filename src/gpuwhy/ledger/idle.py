@@ -16,20 +16,26 @@ from gpuwhy.timeline import DeviceOps, Timeline
 
 @dataclass(frozen=True)
 class Gaps:
-    """Stretches without work, each with the operation that ends it (a row of the device's operations)."""
+    """Stretches without work, each with the operation that ends it (a row of the device's operations, or -1)."""
 
     time: Intervals
     ended_by: Rows
 
+    def launch(self, ops: DeviceOps) -> NDArray[np.int32]:
+        """The host call that launched the operation behind each gap, or -1."""
+        return np.where(self.ended_by >= 0, ops.launch[self.ended_by], np.int32(-1))
+
 
 def gaps(idle: Intervals, ops: DeviceOps, tier: NDArray[np.int8]) -> Gaps:
-    """Find the operation of positive length that ends each gap: the first to start at its end or later."""
+    """Find the operation of positive length that ends each gap: the first to start at its end or later, or -1."""
     lasting = np.flatnonzero(ops.end > ops.start)
     start = ops.start[lasting]
     at = np.searchsorted(start, idle.end, side="left")
-    together = np.searchsorted(start, start[np.minimum(at, len(start) - 1)], side="right") - at
-    ended_by = lasting[np.minimum(at, len(start) - 1)]
-    for gap in np.flatnonzero(together > 1).tolist():
+    ends = at < len(start)
+    ended_by = np.full(len(idle), -1, np.int64)
+    ended_by[ends] = lasting[at[ends]]
+    together = np.searchsorted(start, ops.start[ended_by], side="right") - at
+    for gap in np.flatnonzero(ends & (together > 1)).tolist():
         rivals = lasting[at[gap] : at[gap] + together[gap]]
         ended_by[gap] = rivals[np.argmin(tier[rivals])]
     return Gaps(idle, ended_by)
@@ -39,7 +45,7 @@ def idle_time(
     timeline: Timeline, host: Host, ops: DeviceOps, found: Gaps, accounts: Accounts, edge: NDArray[np.int64]
 ) -> Charges:
     """Charge every nanosecond of the gaps. `edge` are the bounds of the steps that charges are kept apart by."""
-    launch = ops.launch[found.ended_by]
+    launch = found.launch(ops)
     charges = [_plain(_rows(found.time, launch < 0), accounts.number("idle/untraced"), edge)]
     known = np.flatnonzero(launch >= 0)
     start, end, call = found.time.start[known], found.time.end[known], launch[known]
@@ -85,7 +91,7 @@ def after_sync(
     could enqueue the next work only after it was told.
     """
     total: dict[int, int] = {}
-    launch = ops.launch[found.ended_by]
+    launch = found.launch(ops)
     rows = np.flatnonzero(launch >= 0)
     thread = timeline.calls.thread[launch[rows]]
     for one in np.unique(thread).tolist():
@@ -95,7 +101,8 @@ def after_sync(
         open_sync = np.full(len(mine), -1, np.int64)
         for kin in host.family[one]:
             piece = timeline.nesting.open_at(np.full(len(mine), kin), time - 1)
-            waits = (piece >= 0) & (host.decided[piece] == sync) & (open_sync < 0)
+            waits = np.flatnonzero((piece >= 0) & (open_sync < 0))
+            waits = waits[host.decided[piece[waits]] == sync]
             open_sync[waits] = timeline.nesting.call[host.because[piece[waits]]]
         for row, ns in zip(open_sync[open_sync >= 0].tolist(), length[open_sync >= 0].tolist(), strict=True):
             total[row] = total.get(row, 0) + ns

@@ -173,7 +173,7 @@ class _Threads:
         present = np.unique(pair) if len(table) > 10 * len(pair) + 10**6 else np.flatnonzero(_seen(pair, len(table)))
         keys = [(int(pids[i // len(tids)]), int(tids[i % len(tids)])) for i in present.tolist()]
         if add:
-            new = sorted(set(keys) - self.number.keys(), key=lambda k: (self.texts[k[0]], self.texts[k[1]]))
+            new = sorted(set(keys) - self.number.keys(), key=lambda k: tuple(self.texts[c].zfill(20) for c in k))
             for key in new:
                 self.number[key] = len(self.known)
                 self.known.append(Thread(self.rank, self.texts[key[0]], self.texts[key[1]]))

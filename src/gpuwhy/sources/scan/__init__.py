@@ -34,5 +34,5 @@ def scan(
     bytes read every few MB. Raises `NotEvents` where there is no list of events; what `chunks` raises passes
     through.
     """
-    back_end = compiled if is_compiled() else pure
-    return back_end.scan(chunks, tables, on_progress=on_progress)
+    read = compiled.scan if is_compiled() else pure.scan
+    return read(chunks, tables, on_progress=on_progress)

@@ -181,7 +181,7 @@ class _Scanner:
         """Feed everything, or everything up to the damage."""
         size = told = 0
         for chunk in _joined(chunks):
-            base = ctypes.cast(chunk, ctypes.c_void_p).value or 0
+            base = ctypes.cast(ctypes.c_char_p(chunk), ctypes.c_void_p).value or 0
             for start in range(0, len(chunk), _PIECE):
                 piece = min(_PIECE, len(chunk) - start)
                 if not self._step(base + start, piece, False):

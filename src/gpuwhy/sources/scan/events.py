@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 LIMIT = 256 << 20
@@ -23,7 +23,8 @@ MAX_SKIPPED_NAME = 256
 """Longest name of such a category, in bytes."""
 PROGRESS_STEP = 4 << 20
 
-Columns = dict[str, NDArray[np.int64] | NDArray[np.int32]]
+Columns = dict[str, NDArray[Any]]
+"""Column name to array: int64 for NS and INT, int32 for CODE."""
 
 
 class NotEvents(Exception):
@@ -35,7 +36,7 @@ class Events:
     """The wanted events as columns, and an account of everything else that was in the file."""
 
     tables: dict[str, Columns]
-    """Table name to column name to array: int64 for NS and INT, int32 for CODE."""
+    """By table name."""
     texts: list[bytes]
     """Raw JSON text of each code; that of a string keeps its quotes and escapes."""
     header: dict[str, bytes]

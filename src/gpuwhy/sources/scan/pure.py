@@ -1,8 +1,8 @@
 """The back end without a compiler: the same scanner as scan.c, on the standard library.
 
-Whole events go through json's C decoder. What it refuses, and the few events whose raw text matters (escapes,
-deep nesting, a composite value in a CODE column), go through the grammar at the end of this file, which mirrors
-scan.c rule by rule. The input is held as Latin-1 text: one character a byte, and any byte may be in a string.
+Whole events go through json's C decoder. What it refuses, and the few events whose raw text matters (with
+escapes, deep nesting, a composite value in a CODE column), go through the grammar at the end of this file,
+which mirrors scan.c rule by rule. The input is held as Latin-1 text: one character a byte, of any value.
 """
 
 from __future__ import annotations
@@ -44,12 +44,13 @@ _PARTS = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 _INT_MOST = 2**63 - 1
 _NS_MOST = 2**62
 
+_NO_KEY = {bool, bytes, dict, list}  # not looked up by value: True would find the code of 1
 Slots = dict[str, tuple[int, str]]
 """Key to the place and raw text of its value."""
 
 
-# Numbers with a point or an exponent, NaN and its kin come out as bytes: their text, and no JSON string is bytes.
-_decode = json.JSONDecoder(parse_float=str.encode, parse_constant=str.encode, strict=False).scan_once
+# Numbers with a point or an exponent, NaN and its kin come out as bytes: no JSON string does.
+_decode = json.JSONDecoder(parse_float=str.encode, parse_constant=str.encode, strict=False).raw_decode
 
 
 class _NeedInput(Exception):
@@ -202,7 +203,7 @@ class _Reader:
             state.found = True
             try:
                 event, end = _decode(text, at)
-            except (StopIteration, ValueError, RecursionError):
+            except (ValueError, RecursionError):
                 event, end = None, at
             if end - at > limit:
                 raise _Damage(Reason.TOO_LONG, at)
@@ -269,7 +270,7 @@ class _Sink:
     def __init__(self, table: Table, codes: dict[str, int]) -> None:
         self.table = table
         self._codes = codes
-        self._known: dict[str | int, int] = {}  # the codes of decoded strings and integers
+        self._known: dict[Any, int] = {}  # the codes of decoded strings and integers
         self._arrays = [array("i" if column.kind == Kind.CODE else "q") for column in table.columns]
         self._plan = [
             (tuple(map(_latin, column.keys)), column.kind, column.in_args, values.append)
@@ -293,7 +294,7 @@ class _Sink:
                 value = source[present[0]] if present else None
             of_type = type(value)
             if kind == Kind.CODE:
-                code = self._known.get(value) if of_type is str or of_type is int else None
+                code = None if of_type in _NO_KEY else self._known.get(value)
                 if code is None:
                     code = self._new_code(value)
                     if code is None:

@@ -155,9 +155,10 @@ static inline Mask either(Bytes v, char c, char d) { return equal(v, c) | equal(
 static inline const byte *skip_blanks(const byte *p) {
     if (*p > ' ' || !is_blank(*p)) return p;
     if (*++p > ' ') return p; /* mostly one blank, or a line break and an indent */
-    for (; is_blank(*p); p++)
+    for (;; p++) {
         while (load8(p) == 0x2020202020202020ULL) p += 8;
-    return p;
+        if (!is_blank(*p)) return p;
+    }
 }
 
 /* ---- interning ---- */
