@@ -355,9 +355,7 @@ class Facts:
             "device operations": self.operations.total(),
             "device operations with a launch": sum(self.operations[key] for key in self.launches),
             "flows from a launch": sum(key in self.launches for key in self.flows.get("ac2g s", ())),
-            "flows to a device operation": sum(
-                key in self.operations for key in self.flows.get("ac2g f", ())
-            ),
+            "flows to a device operation": sum(key in self.operations for key in self.flows.get("ac2g f", ())),
             "External ids": (len(self.host), len(self.device), len(self.host & self.device)),
             "busy nanoseconds": self.busy(),
             "durations": sum(end - start for spans in self.spans.values() for start, end in spans),

@@ -37,9 +37,7 @@ def with_msgspec(path: Path) -> int:
     for column in (column for table in TABLES for column in table.columns):
         (args if column.in_args else own).update(dict.fromkeys(column.keys, of_kind[column.kind]))
     names = {f"field_{i}": key for i, key in enumerate(args)}
-    of_args = msgspec.defstruct(
-        "Args", [(name, args[key], None) for name, key in names.items()], rename=names
-    )
+    of_args = msgspec.defstruct("Args", [(name, args[key], None) for name, key in names.items()], rename=names)
     of_event = [*((key, kind, None) for key, kind in own.items()), ("args", of_args | None, None)]
     event = msgspec.defstruct("Event", of_event)
     trace = msgspec.defstruct("Trace", [("traceEvents", list[event])])  # type: ignore[valid-type]

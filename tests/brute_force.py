@@ -310,8 +310,8 @@ class Host:
             # READING: by their own names, so operators inside backward operators count.
             return sum(call["kind"] == "operator" and not is_backward(call) for call in self.calls[thread])
 
-        # READING: where several threads have step marks, the one with most of them. Where no thread has marks or
-        # forward operators, all are equal: the one that began first.
+        # READING: where several threads have step marks, the one with most of them. Where no thread has marks
+        # or forward operators, all are equal: the one that began first.
         count = marks if any(marks(thread) for thread in threads) else forward_operators
         return max(threads, key=count)  # the first of equals
 

@@ -31,14 +31,10 @@ class Profile:
 
     # What the host does
 
-    def operator(
-        self, name: str, start: int, end: int, thread: int = MAIN, process: int | None = None
-    ) -> None:
+    def operator(self, name: str, start: int, end: int, thread: int = MAIN, process: int | None = None) -> None:
         self._call("cpu_op", name, start, end, thread, process)
 
-    def annotation(
-        self, name: str, start: int, end: int, thread: int = MAIN, process: int | None = None
-    ) -> None:
+    def annotation(self, name: str, start: int, end: int, thread: int = MAIN, process: int | None = None) -> None:
         self._call("user_annotation", name, start, end, thread, process)
 
     def frame(self, name: str, start: int, end: int, thread: int = MAIN, process: int | None = None) -> None:
@@ -70,9 +66,7 @@ class Profile:
     ) -> None:
         self._work("kernel", name, start, end, correlation, stream, device, grid=[1, 1, 1], block=[32, 1, 1])
 
-    def copy(
-        self, kind: str, start: int, end: int, correlation: int | None, stream: int = 7, device: int = 0
-    ) -> None:
+    def copy(self, kind: str, start: int, end: int, correlation: int | None, stream: int = 7, device: int = 0) -> None:
         """`kind` is the text of the profiler, such as `HtoD (Pinned -> Device)`."""
         self._work("gpu_memcpy", f"Memcpy {kind}", start, end, correlation, stream, device, bytes=1024)
 

@@ -95,8 +95,7 @@ def tiny() -> str:
         '  {\n    "ph": "X", "cat": "Trace", "ts": 1000.000, "dur": 20.250,\n'
         '    "pid": "Spans", "tid": "P",\n'
         '    "name": "PyTorch Profiler (0)",\n    "args": {\n      "Op count": 0\n    }\n  }',
-        '  {\n    "name": "Record Window End", "ph": "i", "s": "g",\n'
-        '    "pid": "", "tid": "", "ts": 1020.250\n  }',
+        '  {\n    "name": "Record Window End", "ph": "i", "s": "g",\n    "pid": "", "tid": "", "ts": 1020.250\n  }',
     ]
     return HEAD + ",\n".join(events) + TAIL
 
@@ -230,9 +229,7 @@ def test_the_check_sees_a_changed_time_and_a_lost_kernel(grower: Any, small: Pat
         assert grower.main([str(small), str(out), "--check-only"]) == 1
 
 
-def test_it_refuses_what_it_does_not_know(
-    grower: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_refuses_what_it_does_not_know(grower: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "old.json.gz"
     path.write_bytes(gzip.compress(tiny().replace("baseTimeNanoseconds", "base").encode()))
     assert grower.main([str(path), str(tmp_path / "out.json.gz")]) == 2

@@ -22,9 +22,7 @@ from gpuwhy.sources.scan import Events, NotEvents, compiled, pure
 
 BackEnd = types.ModuleType
 
-no_library = pytest.mark.skipif(
-    not compiled.available(), reason="_scan is not built: build or install the package"
-)
+no_library = pytest.mark.skipif(not compiled.available(), reason="_scan is not built: build or install the package")
 both = pytest.mark.parametrize(
     "back_end", [pytest.param(compiled, marks=no_library, id="compiled"), pytest.param(pure, id="pure")]
 )
@@ -79,9 +77,7 @@ class Pairs(list[tuple[str, Any]]):
 
 
 def loads(text: bytes | str) -> Any:
-    return json.loads(
-        text, object_pairs_hook=Pairs, parse_float=Decimal, parse_constant=lambda _: True, strict=False
-    )
+    return json.loads(text, object_pairs_hook=Pairs, parse_float=Decimal, parse_constant=lambda _: True, strict=False)
 
 
 def exact(value: Any, kind: Kind) -> int:
@@ -159,9 +155,7 @@ scalars = st.one_of(
 )
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4), max_leaves=8)
 wanted = st.sampled_from(sorted({key for table in TABLES for column in table.columns for key in column.keys}))
-categories = st.sampled_from(sorted({cat for table in TABLES for cat in table.cats} | {"other"})).map(
-    json.dumps
-)
+categories = st.sampled_from(sorted({cat for table in TABLES for cat in table.cats} | {"other"})).map(json.dumps)
 phases = st.sampled_from(["X", "s", "f", "i", "M", "C"]).map(json.dumps)
 arguments = st.lists(st.tuples(wanted | st.text(max_size=12), values), max_size=8)
 fields = st.lists(
@@ -200,18 +194,14 @@ def documents(draw: st.DrawFn) -> tuple[bytes, random.Random]:
     rng = random.Random(draw(st.integers(0, 2**32)))
     elements: Any = [(("ph", '"X"'),), *draw(events)]
     before, after = draw(header), draw(header)
-    document = (
-        elements if draw(st.booleans()) else (*before.items(), ("traceEvents", elements), *after.items())
-    )
+    document = elements if draw(st.booleans()) else (*before.items(), ("traceEvents", elements), *after.items())
     return write(document, rng).encode("utf-8", "surrogatepass"), rng
 
 
 @both
 @quick
 @given(document=documents())
-def test_any_json_reads_as_json_and_decimal_read_it(
-    back_end: BackEnd, document: tuple[bytes, random.Random]
-) -> None:
+def test_any_json_reads_as_json_and_decimal_read_it(back_end: BackEnd, document: tuple[bytes, random.Random]) -> None:
     data, rng = document
     read = back_end.scan(split(data, rng))
     tables, skipped, malformed = oracle(data)
@@ -233,16 +223,12 @@ def test_any_json_reads_as_json_and_decimal_read_it(
 @no_library
 @quick
 @given(document=documents(), data=st.data())
-def test_back_ends_agree_on_every_damaged_byte(
-    document: tuple[bytes, random.Random], data: st.DataObject
-) -> None:
+def test_back_ends_agree_on_every_damaged_byte(document: tuple[bytes, random.Random], data: st.DataObject) -> None:
     text, rng = document
     broken = bytearray(text)
     for _ in range(data.draw(st.integers(1, 3))):
         place = data.draw(st.integers(0, len(broken) - 1))
-        broken[place] = data.draw(
-            st.sampled_from(b'"\\{}[],:0-.eEnNtI\x00\x1f\x80\xff \n') | st.integers(0, 255)
-        )
+        broken[place] = data.draw(st.sampled_from(b'"\\{}[],:0-.eEnNtI\x00\x1f\x80\xff \n') | st.integers(0, 255))
     expected = outcome(pure, bytes(broken))
     assert outcome(compiled, bytes(broken)) == expected
     assert outcome(compiled, b"", split(bytes(broken), rng)) == expected
@@ -257,13 +243,9 @@ SMALL = (
             "schemaVersion": 1,
             "deviceProperties": [{"id": 0, "name": "NVIDIA H200"}],
             "traceEvents": [
-                event(
-                    name="gemm", ts=5157602217529.509, args={"correlation": 9, "Input Dims": [[16, 1025], []]}
-                ),
+                event(name="gemm", ts=5157602217529.509, args={"correlation": 9, "Input Dims": [[16, 1025], []]}),
                 {"ph": "s", "id": 9, "pid": 1, "tid": 1, "ts": 1.5, "cat": "ac2g", "name": "ac2g", "bp": "e"},
-                event(
-                    cat="cpu_op", name='a "quoted" \\ one', args={"Call stack": "f\n  g", "External id": 3}
-                ),
+                event(cat="cpu_op", name='a "quoted" \\ one', args={"Call stack": "f\n  g", "External id": 3}),
                 {"name": "process_labels", "ph": "M", "pid": "Spans", "tid": 0, "args": {"labels": "GPU 0"}},
             ],
             "traceName": "/tmp/x.json",
@@ -478,9 +460,7 @@ def test_events_without_a_table_are_counted_by_category(back_end: BackEnd) -> No
 @both
 def test_many_rows_and_many_names_survive_the_growth_of_everything(back_end: BackEnd) -> None:
     n = 70_000
-    read = back_end.scan(
-        [b"["] + [b'{"ph":"X","cat":"kernel","name":"n%d","ts":%d}' % (i, i) for i in range(n)]
-    )
+    read = back_end.scan([b"["] + [b'{"ph":"X","cat":"kernel","name":"n%d","ts":%d}' % (i, i) for i in range(n)])
     device = read.tables["device"]
     assert device["ts"].tolist() == [i * 1000 for i in range(n)]
     assert [read.texts[code] for code in device["name"]] == [b'"n%d"' % i for i in range(n)]
@@ -530,9 +510,7 @@ def test_two_scans_side_by_side_do_not_touch(back_end: BackEnd) -> None:
         ("[{}, {a: 1}]", 1, "the JSON is broken: 'a' does not belong at byte 6"),
     ],
 )
-def test_what_is_forgiven_and_what_is_damage(
-    back_end: BackEnd, text: str, count: int, damage: str | None
-) -> None:
+def test_what_is_forgiven_and_what_is_damage(back_end: BackEnd, text: str, count: int, damage: str | None) -> None:
     for chunks in ([text.encode()], [bytes([byte]) for byte in text.encode()]):
         read = back_end.scan(chunks)
         assert (read.count, read.damage) == (count, damage)
@@ -577,9 +555,7 @@ def test_elements_that_are_no_objects_are_counted(back_end: BackEnd) -> None:
 
 @both
 def test_header_values_are_kept_as_written(back_end: BackEnd) -> None:
-    read = back_end.scan(
-        [b'{"a\\n": {"x" : [1]}, "big": "' + b"x" * (17 << 20) + b'", "traceEvents": [], "b": 1.50}']
-    )
+    read = back_end.scan([b'{"a\\n": {"x" : [1]}, "big": "' + b"x" * (17 << 20) + b'", "traceEvents": [], "b": 1.50}'])
     assert read.header == {"a\n": b'{"x" : [1]}', "b": b"1.50"}
 
 
@@ -594,11 +570,7 @@ def test_512_brackets_are_read_and_513_are_damage(back_end: BackEnd, opening: st
     def nested(depth: int) -> bytes:
         times, rest = divmod(depth - 2, len(closing))
         inside = opening * times + "[" * rest + "]" * rest + closing * times
-        return (
-            f'[{{"ph": "X"}}, {{"args": {{"x": {inside}}}}}]'.replace(":}", ":1}")
-            .replace(":]", ":1]")
-            .encode()
-        )
+        return f'[{{"ph": "X"}}, {{"args": {{"x": {inside}}}}}]'.replace(":}", ":1}").replace(":]", ":1]").encode()
 
     assert back_end.scan([nested(512)]).damage is None
     read = back_end.scan([nested(513)])

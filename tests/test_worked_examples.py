@@ -205,9 +205,7 @@ def operator_inside_the_loader() -> Example:
     p.operator("aten::stack", 210, 250)
     p.operator(PLAIN, 260, 300)
     p.launch(280, 295, 300, 400)
-    return Example(
-        p, {"busy/other": 200, "idle/input": 60, "idle/dispatch": 20, "idle/launch": 15, "idle/device": 5}
-    )
+    return Example(p, {"busy/other": 200, "idle/input": 60, "idle/dispatch": 20, "idle/launch": 15, "idle/device": 5})
 
 
 @example
@@ -396,9 +394,7 @@ def synchronization_while_the_device_drains() -> Example:
     p.runtime("cudaStreamSynchronize", 150, 230)
     p.operator(PLAIN, 230, 300)
     p.launch(280, 295, 300, 400)
-    return Example(
-        p, {"busy/other": 200, "idle/sync": 30, "idle/dispatch": 50, "idle/launch": 15, "idle/device": 5}
-    )
+    return Example(p, {"busy/other": 200, "idle/sync": 30, "idle/dispatch": 50, "idle/launch": 15, "idle/device": 5})
 
 
 @example
@@ -548,9 +544,7 @@ def one_frame_anywhere_makes_a_thread_known() -> Example:
     p = one_gap()
     p.frame("threading.py(1): run", 30, 40, thread=WORKER)
     p.launch(280, 290, 300, 400, thread=WORKER)
-    return Example(
-        p, {"busy/other": 200, "idle/outside_operators/other": 80, "idle/launch": 10, "idle/device": 10}
-    )
+    return Example(p, {"busy/other": 200, "idle/outside_operators/other": 80, "idle/launch": 10, "idle/device": 10})
 
 
 @example
@@ -748,9 +742,7 @@ def times_that_no_double_holds() -> Example:
     p.operator(PLAIN, epoch + 1, epoch + 9)
     p.launch(epoch + 3, epoch + 7, epoch + 11, epoch + 31)
     p.launch(epoch + 32, epoch + 35, epoch + 38, epoch + 41)
-    return Example(
-        p, {"busy/other": 23, "idle/outside_operators/main": 1, "idle/launch": 3, "idle/device": 3}
-    )
+    return Example(p, {"busy/other": 23, "idle/outside_operators/main": 1, "idle/launch": 3, "idle/device": 3})
 
 
 @example
@@ -888,9 +880,7 @@ def copy_under_communication() -> Example:
     p = Profile()
     p.copy("HtoD (Pinned -> Device)", 100, 300, p.runtime("cudaMemcpyAsync", 0, 5), stream=20)
     p.launch(10, 20, 200, 400, name=NCCL, stream=30)
-    return Example(
-        p, {"busy/copy/h2d_pinned": 100, "busy/communication": 200}, hidden={"busy/copy/h2d_pinned": 100}
-    )
+    return Example(p, {"busy/copy/h2d_pinned": 100, "busy/communication": 200}, hidden={"busy/copy/h2d_pinned": 100})
 
 
 @example

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpuwhy.errors import GpuwhyError
     from gpuwhy.api import explain, load
+    from gpuwhy.errors import GpuwhyError
     from gpuwhy.reports.model import Report
     from gpuwhy.timeline import Timeline
 

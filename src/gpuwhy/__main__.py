@@ -1,4 +1,4 @@
-"""The command line: `gpuwhy VERB …`. One module a verb in `commands`; here they are joined and errors get their exit codes."""
+"""The command line, `gpuwhy VERB …`: joins the verbs of `commands`, and turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def main() -> None:
 def _complain(message: str, hint: str | None = None) -> None:
     from gpuwhy.reports.words import clean
 
-    print(f"gpuwhy: {clean(message)}", file=sys.stderr)
+    typer.echo(f"gpuwhy: {clean(message)}", err=True)
     if hint:
-        print(f"  → {clean(hint)}", file=sys.stderr)
+        typer.echo(f"  → {clean(hint)}", err=True)
 
 
 if __name__ == "__main__":

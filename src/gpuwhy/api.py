@@ -66,9 +66,7 @@ def explain(
     return report(timeline, selection(steps, window), device, top)
 
 
-def selection(
-    steps: tuple[int, int] | None, window: Literal["all"] | tuple[int, int] | None
-) -> Selection:
+def selection(steps: tuple[int, int] | None, window: Literal["all"] | tuple[int, int] | None) -> Selection:
     """The selection that the arguments of `explain` mean."""
     if steps is not None and window is not None:
         raise GpuwhyError("choose steps or a window, not both")
@@ -109,6 +107,7 @@ def _empty_window(timeline: Timeline, devices: Sequence[int], chosen: Selection)
     if chosen.time is not None:
         start, end = int(timeline.ops.start.min()), int(timeline.ops.end.max())
         return GpuwhyError(
-            "no GPU work in that window", hint=f"GPU work was recorded from {start / 1e6:.3f}ms to {end / 1e6:.3f}ms"
+            "no GPU work in that window",
+            hint=f"GPU work was recorded from {start / 1e6:.3f}ms to {end / 1e6:.3f}ms",
         )
     return GpuwhyError("all recorded GPU operations have zero length", hint=NO_WORK_HINT)

@@ -8,6 +8,7 @@ any instant belongs to the open call that started last. Zero-length calls own no
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,12 +112,12 @@ def _parents(
     bounds = np.searchsorted(owner, np.arange(threads + 1))
     depth = np.empty(len(start), np.int32)
     parent = np.full(len(start), -1, np.int32)
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in pairwise(bounds.tolist()):
         part = slice(low, high)
         ended = np.searchsorted(np.sort(end[part], kind="stable"), start[part], side="right")
         depth[part] = np.arange(high - low) - ended
         rows = _levels(depth[part])
-        for above, below in zip(rows[:-1], rows[1:], strict=True):
+        for above, below in pairwise(rows):
             parent[below + low] = above[np.searchsorted(above, below) - 1] + low
     return depth, parent
 

@@ -152,9 +152,10 @@ def _annotations(timeline: Timeline, rank: int, pattern: re.Pattern[str]) -> Row
     wanted = np.array([pattern.match(name) is not None for name in timeline.names], bool)
     of_rank = np.array([thread.rank == rank for thread in timeline.threads], bool)
     calls = timeline.calls
-    rows = np.flatnonzero((calls.kind == CallKind.ANNOTATION) & wanted[calls.name])
+    rows: Rows = np.flatnonzero((calls.kind == CallKind.ANNOTATION) & wanted[calls.name])
     rows = rows[of_rank[calls.thread[rows]]]
-    return rows[np.argsort(calls.start[rows], kind="stable")]
+    rows = rows[np.argsort(calls.start[rows], kind="stable")]
+    return rows
 
 
 def _profiler_marks(timeline: Timeline, rank: int) -> tuple[NDArray[np.int64], Times, Times]:

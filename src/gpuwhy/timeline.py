@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.intervals import Rows, Times
+from gpuwhy.intervals import Times
 from gpuwhy.nesting import Nesting
 
 MISSING = -(2**63)
@@ -188,9 +188,9 @@ class Timeline:
         low, high = np.searchsorted(self.calls.thread, [thread, thread + 1])
         return slice(int(low), int(high))
 
-    def piece_at(self, calls: Rows) -> NDArray[np.int32]:
+    def piece_at(self, calls: NDArray[Any]) -> NDArray[np.int32]:
         """The innermost piece of the nesting that is open when each call starts (its own, if it has one), or -1."""
-        return self.nesting.open_at(self.calls.thread[calls], self.calls.start[calls])
+        return self.nesting.open_at(self.calls.thread[calls].astype(np.int64), self.calls.start[calls])
 
     def path(self, piece: int) -> list[int]:
         """The rows of `calls` around a piece, innermost first, itself included."""
@@ -213,7 +213,9 @@ def sort_calls(calls: HostCalls, names: list[str]) -> HostCalls:
     Of two calls with one start the longer is the outer one; of two that cover the same time, by kind (annotation,
     frame, operator, runtime call), then by name, so that the order in the file does not matter.
     """
-    order = np.argsort(calls.thread.astype(np.int16 if calls.thread.max(initial=0) < 2**15 else np.int32), kind="stable")
+    order = np.argsort(
+        calls.thread.astype(np.int16 if calls.thread.max(initial=0) < 2**15 else np.int32), kind="stable"
+    )
     start = calls.start[order]
     bounds = np.flatnonzero(np.diff(calls.thread[order])) + 1
     for low, high in zip([0, *bounds.tolist()], [*bounds.tolist(), len(order)], strict=True):

@@ -143,7 +143,8 @@ def _in_window(timeline: Timeline, ledger: Ledger) -> NDArray[np.int64]:
     """Rows of the operations that touch the ledger's window."""
     part = timeline.ops_of(ledger.device)
     start, end = timeline.ops.start[part], timeline.ops.end[part]
-    return np.flatnonzero((start < ledger.window.end) & (end > ledger.window.start)) + part.start
+    rows: NDArray[np.int64] = np.flatnonzero((start < ledger.window.end) & (end > ledger.window.start)) + part.start
+    return rows
 
 
 def _launches_recorded(timeline: Timeline, ledgers: Sequence[Ledger]) -> Check:
@@ -197,7 +198,11 @@ def _lost(check: str, what: str, count: int, lost: int, advice: str) -> Check:
     share = lost / max(count, 1)
     level = _level(check, share)
     if not lost:
-        return Check(check, "ok", f"all {count:,} {what} have their operations" if count else f"no {what} in the window")
+        return Check(
+            check,
+            "ok",
+            f"all {count:,} {what} have their operations" if count else f"no {what} in the window",
+        )
     return Check(
         check,
         level,
@@ -349,6 +354,3 @@ def _profiler_distortion(timeline: Timeline, ledgers: Sequence[Ledger]) -> Check
 def is_withheld(found: Sequence[Check], what: str) -> bool:
     """Whether some check withholds a conclusion."""
     return any(what in check.withholds for check in found)
-
-
-

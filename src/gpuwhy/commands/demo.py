@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import as_file, files
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -23,10 +23,11 @@ then
 def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON.")] = False,
     output: Annotated[
-        Optional[str], typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
     ] = None,
     color: Annotated[
-        Optional[bool], typer.Option("--color/--no-color", help="Colours; by default where the output is a terminal.")
+        bool | None,
+        typer.Option("--color/--no-color", help="Colours; by default where the output is a terminal."),
     ] = None,
 ) -> None:
     """Explain a real H200 profile that ships with gpuwhy."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Literal
 
 import typer
 
@@ -28,34 +28,44 @@ UNITS = {"": 10**6, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 
 def explain(
     files: Annotated[
-        list[str], typer.Argument(help="PyTorch profiles (.json, .json.gz), each a rank; - is standard input.")
+        list[str],
+        typer.Argument(help="PyTorch profiles (.json, .json.gz), each a rank; - is standard input."),
     ],
     steps: Annotated[
-        Optional[str], typer.Option("--steps", metavar="A-B", help="Judge only these steps, as numbered in the file.")
+        str | None,
+        typer.Option("--steps", metavar="A-B", help="Judge only these steps, as numbered in the file."),
     ] = None,
     window: Annotated[
-        Optional[str],
+        str | None,
         typer.Option(
-            "--window", metavar="START-END", help="Judge only this time since the first event, e.g. 120ms-180ms (ms if no unit)."
+            "--window",
+            metavar="START-END",
+            help="Judge only this time since the first event, e.g. 120ms-180ms (ms if no unit).",
         ),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Judge the whole recording instead of the steady-state steps.")
     ] = False,
-    device: Annotated[Optional[int], typer.Option("--device", metavar="N", help="Judge only this device.")] = None,
+    device: Annotated[int | None, typer.Option("--device", metavar="N", help="Judge only this device.")] = None,
     top: Annotated[
-        int, typer.Option("--top", metavar="N", min=0, help="Host calls or kernels to list under each account.")
+        int,
+        typer.Option("--top", metavar="N", min=0, help="Host calls or kernels to list under each account."),
     ] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON (docs/report.md).")] = False,
     output: Annotated[
-        Optional[str], typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
     ] = None,
     save_timeline: Annotated[
-        Optional[str],
-        typer.Option("--save-timeline", metavar="FILE", help="Also keep what was read in a compact file, to explain it again faster."),
+        str | None,
+        typer.Option(
+            "--save-timeline",
+            metavar="FILE",
+            help="Also keep what was read in a compact file, to explain it again faster.",
+        ),
     ] = None,
     color: Annotated[
-        Optional[bool], typer.Option("--color/--no-color", help="Colours; by default where the output is a terminal.")
+        bool | None,
+        typer.Option("--color/--no-color", help="Colours; by default where the output is a terminal."),
     ] = None,
 ) -> None:
     """Say where each GPU's time went: a ledger in which every nanosecond has one cause."""

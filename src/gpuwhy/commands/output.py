@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuwhy.errors import EXPLAINED, LEDGER_WITHHELD, GpuwhyError
 
@@ -71,35 +71,48 @@ def progress() -> Iterator[Progress | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    began = time.monotonic()
-    shown: list[object] = []
+    bar = _Bar()
+    try:
+        yield bar.update
+    finally:
+        bar.stop()
 
-    def update(file: str, done: int, size: int | None) -> None:
-        if time.monotonic() - began < PATIENCE_S:
-            return
+
+class _Bar:
+    """Rich's bar, made (and imported) only when it is needed."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.bar: Any = None
+        self.file, self.task = "", 0
+
+    def update(self, file: str, done: int, size: int | None) -> None:
+        """Show that `done` of `size` bytes of a file are read."""
+        if self.bar is None:
+            if time.monotonic() - self.began < PATIENCE_S:
+                return
+            self._start()
+        if file != self.file:
+            if self.file:
+                self.bar.remove_task(self.task)
+            self.file, self.task = file, self.bar.add_task(file, total=size)
+        self.bar.update(self.task, completed=done)
+
+    def _start(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-        if not shown:
-            bar = Progress(
-                TextColumn("reading {task.description}", markup=False),
-                BarColumn(),
-                DownloadColumn(),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            bar.start()
-            shown.extend((bar, file, bar.add_task(file, total=size)))
-        bar, known, task = shown
-        assert isinstance(bar, Progress)
-        if known != file:
-            bar.remove_task(task)  # type: ignore[arg-type]
-            shown[1:] = [file, bar.add_task(file, total=size)]
-        bar.update(shown[2], completed=done)  # type: ignore[arg-type]
+        self.bar = Progress(
+            TextColumn("reading {task.description}", markup=False),
+            BarColumn(),
+            DownloadColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self.bar.start()
 
-    try:
-        yield update
-    finally:
-        if shown:
-            shown[0].stop()  # type: ignore[attr-defined]
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self.bar is not None:
+            self.bar.stop()

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.intervals import Rows, Times, measure, overlap, ranges
-from gpuwhy.intervals import Intervals
+from gpuwhy.intervals import Intervals, Rows, Times, measure, overlap, ranges
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,10 @@ ANNOTATIONS = _rules(
         r"enumerate\(DataLoader\)|_dataloader_next|(?i:\bdata_?load(er|ing)?\b|\b(load|get|fetch|next)_?batch\b)",
     ),
     ("compile", r"\(dynamo_timed\)$|(?i:^(triton )?autotun)"),
-    ("serialization", r"(?i:\b(save|write|load)_?checkpoint|\bcheckpoint_?(save|saving|write|load)|torch\.save)"),
+    (
+        "serialization",
+        r"(?i:\b(save|write|load)_?checkpoint|\bcheckpoint_?(save|saving|write|load)|torch\.save)",
+    ),
     ("gc", r"(?i:^garbage.?collect|^gc([._ ]collect)?$)"),
 )
 """Annotations by which libraries and users mark such work themselves (torch, Lightning, plain words)."""
@@ -105,7 +108,10 @@ OPERATORS = _rules(
         r"^(nccl|rccl|gloo|hccl|ucc|mpi):|record_param_comms|^c10d::|_?c10d_functional::(?!wait)|all_?reduce|all_?gather"
         r"|reduce_?scatter|all_?to_?all",
     ),
-    ("optimizer", r"aten::_fused_(adam|adamw|sgd|adagrad)|(?i:optimizer|fused_?adam|lamb\b|8bit_.*(adam|lion))"),
+    (
+        "optimizer",
+        r"aten::_fused_(adam|adamw|sgd|adagrad)|(?i:optimizer|fused_?adam|lamb\b|8bit_.*(adam|lion))",
+    ),
     (
         "attention",
         r"(?i:attention|attn|flash|sdpa|fmha|paged_)",
@@ -119,7 +125,10 @@ OPERATORS = _rules(
         r"|matmul)",
     ),
     ("softmax", r"(?i:softmax)"),
-    ("normalization", r"(?i:(batch|layer|group|instance|rms|local_response)_?norm|miopen_batch_norm|cudnn_batch_norm)"),
+    (
+        "normalization",
+        r"(?i:(batch|layer|group|instance|rms|local_response)_?norm|miopen_batch_norm|cudnn_batch_norm)",
+    ),
     (
         "indexing",
         r"(?i:aten::_?(index|embedding|gather|scatter|take|masked_(select|scatter)|nonzero|where_index|cat|stack|"
@@ -151,14 +160,23 @@ OPERATORS = _rules(
 `aten::addmm`) may match too: the innermost one decides."""
 
 KERNELS = _rules(
-    ("communication", r"(?i:nccl|rccl|oneccl|msccl|nvshmem|multimem_all|one_shot_all_reduce|two_shot_all_reduce|cross_device_reduce)"),
+    (
+        "communication",
+        r"(?i:nccl|rccl|oneccl|msccl|nvshmem|multimem_all|one_shot_all_reduce|two_shot_all_reduce|cross_device_reduce)",
+    ),
     (
         "attention",
         r"(?i:flash|fmha|attention|attn|sdpa|paged_|mha_(fwd|bwd)|fused_attn|aiter.*(fmha|pa_)|"
         r"BlockFmha|unified_attention)",
     ),
-    ("optimizer", r"(?i:multi_tensor_apply.*(adam|sgd|lamb|adagrad|lion|rmsprop)|fused.?(adam|sgd|lamb)|optimizer|adagrad)"),
-    ("convolution", r"(?i:(?<!de)conv(?!ert|_bf|_to)|cudnn.*(fprop|dgrad|wgrad)|implicit_gemm|winograd|miopen(?!.*norm)|im2col|igemm_(fwd|bwd|wrw))"),
+    (
+        "optimizer",
+        r"(?i:multi_tensor_apply.*(adam|sgd|lamb|adagrad|lion|rmsprop)|fused.?(adam|sgd|lamb)|optimizer|adagrad)",
+    ),
+    (
+        "convolution",
+        r"(?i:(?<!de)conv(?!ert|_bf|_to)|cudnn.*(fprop|dgrad|wgrad)|implicit_gemm|winograd|miopen(?!.*norm)|im2col|igemm_(fwd|bwd|wrw))",
+    ),
     (
         "matmul",
         r"(?i:gemm|gemv|\bcutlass|cijk_|nvjet|\bxmma|matmul|_mm_|tensorop|wmma|hmma|splitK|ampere_\w*_s\d+|dot_kernel|"
@@ -166,14 +184,23 @@ KERNELS = _rules(
     ),
     ("fused", r"^triton_|^(fused_|tvmgen_)"),
     ("softmax", r"(?i:softmax)"),
-    ("normalization", r"(?i:(batch|layer|group|instance|rms).?norm|bn_(fw|bw)|GammaBeta|RowwiseMoments|norm_fwd|norm_bwd)"),
+    (
+        "normalization",
+        r"(?i:(batch|layer|group|instance|rms).?norm|bn_(fw|bw)|GammaBeta|RowwiseMoments|norm_fwd|norm_bwd)",
+    ),
     (
         "indexing",
         r"(?i:index|gather|scatter|embedding|CatArray|radixSort|bitonicSort|sort|topk|DeviceSelect|DeviceScan|"
         r"nonzero|permute|transpose|tril|triu|unique|roll|flip|copy_device_to_device)",
     ),
-    ("reduction", r"(?i:reduce|nll_loss|cumsum|argm(ax|in)|DeviceReduce|pool(ing)?_?(2d|fwd|bwd)|max_pool|avg_pool)"),
-    ("elementwise", r"(?i:elementwise|multi_tensor_apply|fill|copy_kernel|dropout|distribution|vectorized|pointwise|activation|gelu|silu|relu|add|mul|cast|convert|rotary|quant)"),
+    (
+        "reduction",
+        r"(?i:reduce|nll_loss|cumsum|argm(ax|in)|DeviceReduce|pool(ing)?_?(2d|fwd|bwd)|max_pool|avg_pool)",
+    ),
+    (
+        "elementwise",
+        r"(?i:elementwise|multi_tensor_apply|fill|copy_kernel|dropout|distribution|vectorized|pointwise|activation|gelu|silu|relu|add|mul|cast|convert|rotary|quant)",
+    ),
 )
 """Device operations by their own name, where no operator says more."""
 

@@ -44,9 +44,7 @@ def busy_accounts(timeline: Timeline, accounts: Accounts) -> NDArray[np.int16]:
     kernel = np.flatnonzero(ops.kind == OpKind.KERNEL)
     by_name = classify(ops.name[kernel], names, KERNELS, number)
     by_call = _class_of_launch(timeline, kernel, number)
-    decided = (by_name == number("communication")) | (
-        (by_name == number("fused")) & (by_call != number("optimizer"))
-    )
+    decided = (by_name == number("communication")) | ((by_name == number("fused")) & (by_call != number("optimizer")))
     best = np.where(decided | (by_call < 0), by_name, by_call)
     found[kernel] = np.where(best < 0, number("other"), best)
     copy = np.flatnonzero(ops.kind == OpKind.COPY)
@@ -89,9 +87,7 @@ def tiers(ops: DeviceOps, account: NDArray[np.int16], accounts: Accounts) -> NDA
     return tier
 
 
-def device_time(
-    ops: DeviceOps, account: NDArray[np.int16], tier: NDArray[np.int8], start: int, end: int
-) -> Busy:
+def device_time(ops: DeviceOps, account: NDArray[np.int16], tier: NDArray[np.int8], start: int, end: int) -> Busy:
     """Share out the busy time of `[start, end)` among operations that are sorted by start."""
     low, high = np.clip(ops.start, start, end), np.clip(ops.end, start, end)
     taken = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.intervals import Rows
 from gpuwhy.ledger.accounts import Accounts
 from gpuwhy.ledger.classes import BACKWARD, special_calls
 from gpuwhy.steps import STEP_MARK
@@ -73,16 +73,14 @@ def _launches(timeline: Timeline) -> NDArray[np.bool_]:
     return inside
 
 
-def _frame_accounts(timeline: Timeline, pieces: Rows, accounts: Accounts) -> NDArray[np.int32]:
+def _frame_accounts(timeline: Timeline, pieces: NDArray[Any], accounts: Accounts) -> NDArray[np.int32]:
     row = timeline.nesting.call[pieces]
     code = timeline.calls.name[row].astype(np.int64) * 2 + (timeline.calls.kind[row] == CallKind.ANNOTATION)
     used, place = np.unique(code, return_inverse=True)
     number = np.empty(len(used), np.int32)
     for i, one in enumerate(used.tolist()):
         name = timeline.names[one // 2]
-        number[i] = accounts.number(
-            f"idle/outside_operators/{'annotation: ' if one % 2 else ''}{name or '(no name)'}"
-        )
+        number[i] = accounts.number(f"idle/outside_operators/{'annotation: ' if one % 2 else ''}{name or '(no name)'}")
     return number[place]
 
 

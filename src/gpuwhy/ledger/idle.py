@@ -82,9 +82,7 @@ def _on_thread(
     return charges
 
 
-def after_sync(
-    timeline: Timeline, host: Host, sync: int, found: Gaps, ops: DeviceOps
-) -> dict[int, int]:
+def after_sync(timeline: Timeline, host: Host, sync: int, found: Gaps, ops: DeviceOps) -> dict[int, int]:
     """Idle ns in gaps that began while the launching thread's family was in a blocking sync, by the call's row.
 
     `sync` is the number of the account `idle/sync`. Such a gap is there because the host let the device run dry and

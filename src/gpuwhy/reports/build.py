@@ -23,9 +23,9 @@ def build(of: Basis, ledgers: Sequence[Ledger], found: Sequence[Check], top: int
     """Put everything into the report; `top` entries under each account."""
     timeline = of.timeline
     first = ledgers[0]
-    withheld = [
-        model.Withheld(what=what, why=check.detail) for check in found for what in check.withholds
-    ] + [model.Withheld(what="gains", why=GAINS_LATER)]
+    withheld = [model.Withheld(what=what, why=check.detail) for check in found for what in check.withholds] + [
+        model.Withheld(what="gains", why=GAINS_LATER)
+    ]
     return model.Report(
         gpuwhy=own_version(),
         source=_source(timeline, ledgers),
@@ -39,9 +39,7 @@ def build(of: Basis, ledgers: Sequence[Ledger], found: Sequence[Check], top: int
         step=_step(first.window.steps),
         devices=[_device(of, ledger, top) for ledger in ledgers],
         trust=[
-            model.CheckInfo(
-                check=c.check, level=c.level, detail=c.detail, advice=c.advice, withholds=list(c.withholds)
-            )
+            model.CheckInfo(check=c.check, level=c.level, detail=c.detail, advice=c.advice, withholds=list(c.withholds))
             for c in found
         ],
         verdict=_verdict(timeline, ledgers, withheld),
@@ -66,13 +64,9 @@ def _range(steps: Steps | None) -> list[int] | None:
 
 def _step(steps: Steps | None) -> model.StepInfo:
     if steps is None or not len(steps):
-        return model.StepInfo(
-            count=0, median_ns=None, p10_ns=None, p90_ns=None, unprofiled_ns=None, samples=None
-        )
+        return model.StepInfo(count=0, median_ns=None, p10_ns=None, p90_ns=None, unprofiled_ns=None, samples=None)
     median, low, high = _spread(steps.length)
-    return model.StepInfo(
-        count=len(steps), median_ns=median, p10_ns=low, p90_ns=high, unprofiled_ns=None, samples=None
-    )
+    return model.StepInfo(count=len(steps), median_ns=median, p10_ns=low, p90_ns=high, unprofiled_ns=None, samples=None)
 
 
 def _spread(ns: NDArray[np.int64]) -> list[int]:
@@ -103,8 +97,7 @@ def _device(of: Basis, ledger: Ledger, top: int) -> model.DeviceReport:
             for i, (account, ns) in enumerate(zip(ledger.accounts, ledger.ns, strict=True))
         ],
         hidden=[
-            model.Entry(account=account, ns=ns, share=ns / ledger.window_ns)
-            for account, ns in ledger.hidden.items()
+            model.Entry(account=account, ns=ns, share=ns / ledger.window_ns) for account, ns in ledger.hidden.items()
         ],
         after_sync=_sync_waits(of.timeline, ledger, top),
         steps=_steps(ledger),
@@ -147,9 +140,7 @@ def _sync_waits(timeline: Timeline, ledger: Ledger, top: int) -> list[model.Sync
             path = path[:-1]
         groups.setdefault((timeline.names[timeline.calls.name[row]], tuple(path)), []).append(ns)
     heaviest = sorted(groups.items(), key=lambda item: -sum(item[1]))[:top]
-    return [
-        model.SyncWait(call=call, path=list(path), ns=sum(ns), count=len(ns)) for (call, path), ns in heaviest
-    ]
+    return [model.SyncWait(call=call, path=list(path), ns=sum(ns), count=len(ns)) for (call, path), ns in heaviest]
 
 
 def _weights(of: Basis, ledger: Ledger, top: int) -> list[model.Weight]:
@@ -174,9 +165,7 @@ def _weights(of: Basis, ledger: Ledger, top: int) -> list[model.Weight]:
         launch = int(timeline.ops.launch[first_op + row])
         piece = int(timeline.piece_at(np.array([launch]))[0]) if launch >= 0 else -1
         found.append(
-            model.Weight(
-                account=account, name=timeline.names[name], ns=ns, count=count, path=_path(timeline, piece)
-            )
+            model.Weight(account=account, name=timeline.names[name], ns=ns, count=count, path=_path(timeline, piece))
         )
     return found
 
@@ -231,9 +220,7 @@ def _path(timeline: Timeline, piece: int) -> list[str]:
     return [name for name in names if not STEP_MARK.match(name)]
 
 
-def _verdict(
-    timeline: Timeline, ledgers: Sequence[Ledger], withheld: Sequence[model.Withheld]
-) -> model.Verdict:
+def _verdict(timeline: Timeline, ledgers: Sequence[Ledger], withheld: Sequence[model.Withheld]) -> model.Verdict:
     """One sentence on the device that works least."""
     worst = min(ledgers, key=lambda ledger: ledger.busy_ns / ledger.window_ns)
     device = timeline.devices[worst.device]

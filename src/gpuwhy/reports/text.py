@@ -61,7 +61,10 @@ class _Page:
         room = self.width - (len(figures) + 1 if figures else 0)
         text = shorten(text, room)
         self.console.print(
-            (text.ljust(room) + " " + figures if figures else text), style=style or None, markup=False, highlight=False
+            (text.ljust(room) + " " + figures if figures else text),
+            style=style or None,
+            markup=False,
+            highlight=False,
         )
 
     def paragraph(self, text: str, style: str = "", first: str = "", rest: str = "") -> None:
@@ -96,9 +99,7 @@ class _Page:
         self.line()
         self.beside(device, parts)
 
-    def row(
-        self, depth: int, text: str, ns: int, parts: int, device: model.DeviceReport, style: str = ""
-    ) -> None:
+    def row(self, depth: int, text: str, ns: int, parts: int, device: model.DeviceReport, style: str = "") -> None:
         figures = f"{ms(ns / parts):>11} {_share(ns, device.window_ns):>9}"
         self.line("  " * depth + text, figures, style)
 
@@ -159,7 +160,10 @@ class _Page:
         self.line("About this profile", style="bold")
         for check in told:
             self.paragraph(
-                f"{check.level}: {check.detail}", LEVEL_STYLE.get(check.level, ""), first="  ", rest="        "
+                f"{check.level}: {check.detail}",
+                LEVEL_STYLE.get(check.level, ""),
+                first="  ",
+                rest="        ",
             )
             if check.advice:
                 self.paragraph(f"→ {check.advice}", first="        ", rest="          ")

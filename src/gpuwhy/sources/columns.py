@@ -123,8 +123,6 @@ MEMORY = Table(
     ),
 )
 SPANS = Table("spans", ("Trace",), ("X",), _SPAN)
-LABELS = Table(
-    "labels", ("",), ("M",), (_NAME, _PID, _TID, _arg("value", "name", "labels", kind=Kind.CODE))
-)
+LABELS = Table("labels", ("",), ("M",), (_NAME, _PID, _TID, _arg("value", "name", "labels", kind=Kind.CODE)))
 
 TABLES = (DEVICE, HOST, SYNC, FLOW, MEMORY, SPANS, LABELS)

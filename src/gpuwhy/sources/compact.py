@@ -79,7 +79,8 @@ def read(opened: Opened) -> Timeline:
             about = msgspec.json.decode(archive.read("about.json"), type=_About)
             if about.gpuwhy_timeline != VERSION:
                 raise GpuwhyError(
-                    f"{opened.name}: written by another version of gpuwhy", hint="explain the profile itself again"
+                    f"{opened.name}: written by another version of gpuwhy",
+                    hint="explain the profile itself again",
                 )
             tables: dict[str, Any] = {name: _table(archive, name, kind) for name, kind in TABLES.items()}
         _check(about, tables)

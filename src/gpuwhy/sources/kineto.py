@@ -179,7 +179,8 @@ class _Threads:
                 self.known.append(Thread(self.rank, self.texts[key[0]], self.texts[key[1]]))
         for i, key in zip(present.tolist(), keys, strict=True):
             table[i] = self.number.get(key, -1)
-        return table[pair]
+        numbers: NDArray[np.int32] = table[pair]
+        return numbers
 
 
 def distinct(codes: NDArray[np.int32], size: int, missing: bool = False) -> NDArray[np.int64]:

@@ -74,12 +74,12 @@ def _by_id(
         best = np.lexsort((rows[candidate], np.where(late, 1, -1) * start[candidate], late, owner))
         head = np.append(True, owner[best][1:] != owner[best][:-1])
         found[owner[best][head]] = rows[candidate[best][head]]
-    return found, int((np.diff(np.flatnonzero(np.append(np.diff(ids) != 0, True)), prepend=-1) > 1).sum()) if len(ids) else 0
+    return found, int((np.diff(np.flatnonzero(np.append(np.diff(ids) != 0, True)), prepend=-1) > 1).sum()) if len(
+        ids
+    ) else 0
 
 
-def _by_arrow(
-    ops: DeviceOps, devices: Sequence[Device], calls: HostCalls, arrows: Arrows
-) -> NDArray[np.int32]:
+def _by_arrow(ops: DeviceOps, devices: Sequence[Device], calls: HostCalls, arrows: Arrows) -> NDArray[np.int32]:
     """The runtime call open where an arrow to the operation begins, or -1."""
     number = np.array([device.number for device in devices], np.int64)[ops.device]
     target = {
@@ -107,9 +107,7 @@ def _by_arrow(
     return found
 
 
-def pair_flows(
-    ids: NDArray[np.int64], begins: NDArray[np.bool_], wanted: NDArray[np.bool_]
-) -> tuple[Rows, Rows]:
+def pair_flows(ids: NDArray[np.int64], begins: NDArray[np.bool_], wanted: NDArray[np.bool_]) -> tuple[Rows, Rows]:
     """Rows of the two ends of each arrow: a begin and the finish with the same id (the first of each)."""
     begin, finish = np.flatnonzero(wanted & begins), np.flatnonzero(wanted & ~begins)
     unique, first = np.unique(ids[begin], return_index=True)

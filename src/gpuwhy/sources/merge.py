@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from gpuwhy.timeline import (
     Timeline,
 )
 
+Timed = TypeVar("Timed", DeviceOps, HostCalls, Syncs)
+
 
 def merge(parts: Sequence[Timeline]) -> Timeline:
     """Join files. Ranks that the files state are kept if they differ; otherwise files count as ranks in order."""
@@ -25,76 +28,52 @@ def merge(parts: Sequence[Timeline]) -> Timeline:
         return parts[0]
     parts = _ranked(parts)
     origin = min(part.origin_ns for part in parts)
-    names: list[str] = []
     number: dict[str, int] = {}
-    ops, calls, syncs, flows, memory = [], [], [], [], []
-    devices, threads, sources = [], [], []
+    moved = []
+    calls = threads = devices = 0
     for part in parts:
         code = np.array([number.setdefault(name, len(number)) for name in part.names], np.int32)
-        shift = part.origin_ns - origin
-        first_call = sum(len(c) for c in calls)
-        first_thread, first_device = len(threads), len(devices)
-
-        def moved(thread: NDArray[np.int32], by: int = first_thread) -> NDArray[np.int32]:
-            return np.where(thread < 0, thread, thread + by).astype(np.int32)
-
-        launch = part.ops.launch
-        ops.append(
-            replace(
-                part.ops,
-                start=part.ops.start + shift,
-                end=part.ops.end + shift,
-                name=code[part.ops.name],
-                device=part.ops.device + np.int32(first_device),
-                launch=np.where(launch < 0, launch, launch + np.int32(first_call)).astype(np.int32),
-            )
-        )
-        calls.append(
-            replace(
-                part.calls,
-                start=part.calls.start + shift,
-                end=part.calls.end + shift,
-                name=code[part.calls.name],
-                thread=moved(part.calls.thread),
-            )
-        )
-        syncs.append(
-            replace(
-                part.syncs,
-                start=part.syncs.start + shift,
-                end=part.syncs.end + shift,
-                name=code[part.syncs.name],
-            )
-        )
-        flows.append(
-            Flows(
-                moved(part.flows.from_thread),
-                part.flows.from_time + shift,
-                moved(part.flows.to_thread),
-                part.flows.to_time + shift,
-            )
-        )
-        memory.append(replace(part.memory, time=part.memory.time + shift, thread=moved(part.memory.thread)))
-        devices.extend(part.devices)
-        threads.extend(part.threads)
-        sources.extend(
-            replace(source, start_ns=source.start_ns + shift, end_ns=source.end_ns + shift)
-            for source in part.sources
-        )
-    names = list(number)
-    all_calls = HostCalls.concatenate(calls)
+        moved.append(_moved(part, part.origin_ns - origin, code, calls, threads, devices))
+        calls, threads, devices = calls + len(part.calls), threads + len(part.threads), devices + len(part.devices)
+    all_calls = HostCalls.concatenate([part.calls for part in moved])
     return Timeline(
-        names=names,
+        names=list(number),
         origin_ns=origin,
-        sources=tuple(sources),
-        devices=tuple(devices),
-        threads=tuple(threads),
-        ops=DeviceOps.concatenate(ops),
+        sources=tuple(source for part in moved for source in part.sources),
+        devices=tuple(device for part in moved for device in part.devices),
+        threads=tuple(thread for part in moved for thread in part.threads),
+        ops=DeviceOps.concatenate([part.ops for part in moved]),
         calls=all_calls,
-        syncs=Syncs.concatenate(syncs),
-        flows=Flows.concatenate(flows),
-        memory=MemoryEvents.concatenate(memory),
-        nesting=nest(all_calls.thread, all_calls.start, all_calls.end, len(threads)),
+        syncs=Syncs.concatenate([part.syncs for part in moved]),
+        flows=Flows.concatenate([part.flows for part in moved]),
+        memory=MemoryEvents.concatenate([part.memory for part in moved]),
+        nesting=nest(all_calls.thread, all_calls.start, all_calls.end, threads),
+    )
+
+
+def _moved(part: Timeline, shift: int, code: NDArray[np.int32], calls: int, threads: int, devices: int) -> Timeline:
+    """A part with its times shifted, and its names and row numbers those of the whole."""
+
+    def after(rows: NDArray[np.int32], first: int) -> NDArray[np.int32]:
+        return np.where(rows < 0, rows, rows + first).astype(np.int32)
+
+    def timed(table: Timed) -> Timed:
+        return replace(table, start=table.start + shift, end=table.end + shift, name=code[table.name])
+
+    flows, memory = part.flows, part.memory
+    return replace(
+        part,
+        sources=tuple(replace(s, start_ns=s.start_ns + shift, end_ns=s.end_ns + shift) for s in part.sources),
+        ops=replace(timed(part.ops), device=after(part.ops.device, devices), launch=after(part.ops.launch, calls)),
+        calls=replace(timed(part.calls), thread=after(part.calls.thread, threads)),
+        syncs=timed(part.syncs),
+        flows=Flows(
+            after(flows.from_thread, threads),
+            flows.from_time + shift,
+            after(flows.to_thread, threads),
+            flows.to_time + shift,
+        ),
+        memory=replace(memory, time=memory.time + shift, thread=after(memory.thread, threads)),
     )
 
 

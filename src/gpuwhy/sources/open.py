@@ -11,7 +11,7 @@ import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from gpuwhy.errors import GpuwhyError
 
@@ -90,13 +90,15 @@ class Opened:
     def _gunzip(self) -> Iterator[bytes]:
         from isal import isal_zlib
 
+        # isal's stubs say less than it has: its error class, and that `eof` changes.
+        inflate: Any = isal_zlib
         data, out = self.raw_head, 0
         while data:
-            member = isal_zlib.decompressobj(wbits=31)
+            member = inflate.decompressobj(wbits=31)
             while data and not member.eof:
                 try:
                     piece = member.decompress(data, 4 * CHUNK)
-                except (isal_zlib.error, zlib.error) as error:
+                except (inflate.error, zlib.error) as error:
                     self.damage = f"the gzip data is corrupt ({error})"
                     return
                 data = member.unconsumed_tail or (b"" if member.eof else self._read_some())

@@ -169,8 +169,7 @@ class _Scanner:
         columns, c_table, blocks = self._tables[index].columns, self._c_tables[index], self._blocks[index]
         rows = min(_FIRST_BLOCK << len(blocks), _BLOCK)
         block: Columns = {
-            column.name: np.empty(rows, np.int32 if column.kind == Kind.CODE else np.int64)
-            for column in columns
+            column.name: np.empty(rows, np.int32 if column.kind == Kind.CODE else np.int64) for column in columns
         }
         blocks.append(block)
         for place, values in enumerate(block.values()):

@@ -128,9 +128,7 @@ def conclude(
         name = cat.decode("utf-8", "replace")
         names[name] = names.get(name, 0) + count
     size = state.size if state.reason in (Reason.NONE, Reason.ENDS) else state.position
-    return Events(
-        tables, texts, state.header, state.is_list, state.count, names, state.malformed, damage, size
-    )
+    return Events(tables, texts, state.header, state.is_list, state.count, names, state.malformed, damage, size)
 
 
 def describe(state: State) -> str | None:
