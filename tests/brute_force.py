@@ -126,6 +126,7 @@ def operations(document: dict[str, Any], all_calls: list[Call]) -> dict[Any, lis
                     "start": when[0],
                     "end": when[1],
                     "launch": launch,
+                    "stream": event["args"].get("stream", event["tid"]),
                 }
             )
     return found
@@ -306,14 +307,21 @@ class Host:
         def marks(thread: Thread) -> int:
             return sum(is_step_mark(call) for call in self.calls[thread])
 
-        def forward_operators(thread: Thread) -> int:
-            # READING: by their own names, so operators inside backward operators count.
-            return sum(call["kind"] == "operator" and not is_backward(call) for call in self.calls[thread])
+        def forward_time(thread: Thread) -> int:
+            """In operators, outside backward ones: decided by the outermost operator at each instant."""
+            operators = [call for call in self.calls[thread] if call["kind"] == "operator"]
+            bounds = sorted({time for call in operators for time in (call["start"], call["end"])})
+            total = 0
+            for start, end in pairwise(bounds):
+                opened = [call for call in operators if call["start"] <= start and end <= call["end"]]
+                if opened and not is_backward(sorted(opened, key=outwards)[-1]):
+                    total += end - start
+            return total
 
         # READING: where several threads have step marks, the one with most of them. Where no thread has marks
         # or forward operators, all are equal: the one that began first.
-        count = marks if any(marks(thread) for thread in threads) else forward_operators
-        return max(threads, key=count)  # the first of equals
+        marked = any(marks(thread) for thread in threads)
+        return max(threads, key=marks if marked else forward_time)
 
     def look_at_launches(self, launches: list[Call]) -> None:
         """`enclosing` of each launch: what was open when it started, from the inside out.
@@ -433,18 +441,32 @@ def _instants(
 # --- Steps and window ---------------------------------------------------------------------------------------
 
 
+def main_stream(ours: list[Operation]) -> Any:
+    """The stream with most kernels; of equals the one where they ran longer, then the lower number."""
+    streams = sorted({operation["stream"] for operation in ours})
+
+    def kernels(stream: Any) -> tuple[int, int]:
+        lengths = [one["end"] - one["start"] for one in ours if one["stream"] == stream and one["kind"] == "kernel"]
+        return len(lengths), sum(lengths)
+
+    return max(streams, key=kernels) if streams else None  # max: the first of equals
+
+
 def steps(document: dict[str, Any], device: int = 0) -> list[tuple[int, int, int]]:
     """(number of the mark, start, end) of the device's steps that are judged, by `ProfilerStep#n` marks."""
     all_calls = calls(document)
     ours = operations(document, all_calls).get(device, [])
     marks = sorted((call for call in all_calls if is_step_mark(call)), key=lambda call: call["start"])
+    main = main_stream(ours)
     found = []  # [number, first start, last end] of the host steps that launch something
     for position, mark in enumerate(marks):
         until = marks[position + 1]["start"] if position + 1 < len(marks) else mark["end"]
         own = [
             operation
             for operation in ours
-            if operation["launch"] and mark["start"] <= operation["launch"]["start"] < until
+            if operation["launch"]
+            and operation["stream"] == main
+            and mark["start"] <= operation["launch"]["start"] < until
         ]
         if own:
             first = min(operation["start"] for operation in own)

@@ -1116,6 +1116,7 @@ def backward_threads_in_the_order_of_their_first_calls() -> Example:
     So its operator [200, 260), which launches nothing, goes before the allocation [200, 280) of the first.
     """
     p = one_gap()
+    p.operator(PLAIN, 400, 500)  # main is the thread with most time in forward operators
     p.operator(EVALUATE, 40, 50, BACKWARD)
     p.operator(EVALUATE, 30, 60, BACKWARD_2)
     p.runtime("cudaMalloc", 200, 280, thread=BACKWARD)
@@ -1151,6 +1152,7 @@ def other_threads_follow_nobody() -> Example:
 def other_threads_are_not_followed() -> Example:
     """Main launches; a worker that is neither main nor backward is in an operator."""
     p = one_gap()
+    p.operator(PLAIN, 400, 600)  # main is the thread with most time in forward operators
     p.operator("aten::view", 200, 300, WORKER)
     p.launch(280, 300, 300, 400)
     return Example(p, {"busy/other": 200, "idle/outside_operators/main": 80, "idle/launch": 20})
@@ -1181,17 +1183,19 @@ def step_marks_make_the_main_thread() -> Example:
 
 
 @example
-def most_forward_operators_make_the_main_thread() -> Example:
-    """No marks. The thread of `one_gap` has one operator, backward three backward operators, the worker two
-    others.
+def most_time_in_forward_operators_makes_the_main_thread() -> Example:
+    """No marks. The thread of `one_gap` is 20 in an operator, the worker 60 in two. Backward is 40 in backward
+    operators, one of which holds another operator for 100: that is no forward operator.
 
     So the worker is main, and follows backward's operator [200, 230).
     """
     p = one_gap()
-    for start in (30, 40, 200):
-        p.operator(EVALUATE, start, start + (30 if start == 200 else 5), BACKWARD)
-    p.operator("aten::view", 50, 55, WORKER)
-    p.operator("aten::view", 60, 65, WORKER)
+    p.operator(EVALUATE, 40, 50, BACKWARD)
+    p.operator(EVALUATE, 200, 230, BACKWARD)
+    p.operator(EVALUATE, 400, 500, BACKWARD)
+    p.operator("aten::mm", 401, 500, BACKWARD)
+    p.operator("aten::view", 30, 60, WORKER)
+    p.operator("aten::view", 60, 90, WORKER)
     p.launch(280, 300, 300, 400, thread=WORKER)
     return Example(
         p, {"busy/other": 200, "idle/host_compute": 30, "idle/outside_operators/main": 50, "idle/launch": 20}
@@ -1393,6 +1397,25 @@ def marks_that_overlap_on_the_host() -> Example:
 
 
 @example
+def batches_copied_ahead_do_not_move_the_steps() -> Example:
+    """Each host step copies the next batch on a stream of its own, at the host's pace; the kernels, of 100 each,
+    follow each other on the main stream, four steps behind. Steps of 100: window [100, 400).
+    """
+    p = Profile()
+    for k in range(4):
+        p.step(4 + k, 20 * k, 20 * k + 20)
+        p.copy(
+            "HtoD (Pinned -> Device)",
+            20 * k + 5,
+            20 * k + 15,
+            p.runtime("cudaMemcpyAsync", 20 * k, 20 * k + 5),
+            stream=20,
+        )
+        p.launch(20 * k + 6, 20 * k + 10, 100 + 100 * k, 200 + 100 * k)
+    return Example(p, {"busy/other": 300}, window=(100, 400), steps=(4, 6), step_count=3)
+
+
+@example
 def steps_that_overlap_on_the_device() -> Example:
     """An operation of step 6 on another stream starts at 450, before the first one of step 5 at 500.
 
@@ -1513,7 +1536,7 @@ def the_window_may_cut_a_gap() -> Example:
     for number, mark, start in ((4, 0, 30), (5, 100, 130), (6, 200, 230), (7, 300, 330)):
         p.step(number, mark, mark + 100)
         p.launch(mark + 10, mark + 15, start, start + 60)
-    p.launch(302, 303, 320, 320, stream=8)
+    p.launch(302, 303, 320, 320)
     return Example(
         p,
         {

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwhy.intervals import Rows, Times
-from gpuwhy.timeline import CallKind, Timeline
+from gpuwhy.timeline import CallKind, DeviceOps, OpKind, Timeline
 
 STEP_MARK = re.compile(r"ProfilerStep#?\s*(\d+)$")
 OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")
@@ -26,6 +26,8 @@ REPEATS = 4
 """An operation must come back this often before the sequence counts as steps."""
 REPEAT_MATCH = 0.95
 """Share of operations that must equal the one a period later."""
+REPEAT_COVERS = 0.5
+"""Share of the recorded time that the repetition must cover: a short loop inside a program is no step."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,10 @@ def _steps_from_marks(
     if not len(number):
         return None
     ops = timeline.ops.take(timeline.ops_of(device))
+    ops = ops.take(ops.stream == _main_stream(ops))
     launch = ops.launch
+    if not (launch >= 0).any():
+        return None
     at = timeline.calls.start[launch]
     mark = np.searchsorted(start, at, side="right") - 1
     mark[(launch < 0) | ((mark == len(number) - 1) & (at >= end[-1]))] = -1
@@ -205,14 +210,27 @@ def _steps_from_marks(
     return Steps(how, number[used][keep], np.append(edge[keep], edge[keep[-1] + 1]), ends_open, len(used))
 
 
+def _main_stream(ops: DeviceOps) -> int:
+    """The stream with most kernels; of equals the one where they ran longer, then the one with the lower number.
+
+    Only it tells steps apart: batches that are copied ahead on a stream of their own run at the host's pace, far
+    ahead of the device's.
+    """
+    kernel = ops.kind == OpKind.KERNEL
+    streams, place = np.unique(ops.stream, return_inverse=True)
+    count = np.bincount(place[kernel], minlength=len(streams))
+    length = np.zeros(len(streams), np.int64)
+    np.add.at(length, place[kernel], (ops.end - ops.start)[kernel])
+    return int(streams[np.lexsort((-np.arange(len(streams)), length, count))[-1]])
+
+
 def _steps_from_repetition(timeline: Timeline, device: int) -> Steps | None:
     """Steps from an operation that comes back at a constant distance in a sequence that repeats.
 
     Of all such operations the rarest is taken, because what repeats more often is a layer, not a step.
     """
     ops = timeline.ops.take(timeline.ops_of(device))
-    streams, count = np.unique(ops.stream, return_counts=True)
-    rows = np.flatnonzero(ops.stream == streams[np.argmax(count)])
+    rows = np.flatnonzero(ops.stream == _main_stream(ops))
     name = ops.name[rows]
     codes, times = np.unique(name, return_counts=True)
     for code in codes[np.argsort(times, kind="stable")][np.sort(times) >= REPEATS][:50].tolist():
@@ -224,5 +242,7 @@ def _steps_from_repetition(timeline: Timeline, device: int) -> Steps | None:
             continue
         edge = ops.start[rows[place]]
         last = int(ops.end[rows[place[-1] : place[-1] + period]].max())
+        if last - edge[0] < REPEAT_COVERS * (ops.end.max() - ops.start.min()):
+            continue
         return Steps("repetition", np.arange(1, len(place) + 1), np.append(edge, last), True, len(place))
     return None

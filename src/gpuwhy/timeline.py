@@ -231,7 +231,7 @@ def sort_calls(calls: HostCalls, names: list[str]) -> HostCalls:
         some = order[rows]
         rank = _alphabetical(calls.name[some], names)
         order[rows] = some[
-            np.lexsort((rank, calls.kind[some], -calls.end[some], calls.start[some], calls.thread[some]))
+            np.lexsort((-rank, calls.kind[some], -calls.end[some], calls.start[some], calls.thread[some]))
         ]
     return calls.take(order)
 

@@ -53,7 +53,7 @@ def host(timeline: Timeline, accounts: Accounts) -> Host:
     only = np.flatnonzero((decided < 0) & (at_frame >= 0))
     framed[only] = _frame_accounts(timeline, at_frame[only], accounts)
     because = np.where(at_special >= 0, at_special, np.where(at_operator >= 0, at_operator, at_frame))
-    role, known = _roles(timeline)
+    role, known = _roles(timeline, outermost)
     return Host(decided, framed, because.astype(np.int32), role, known, _families(timeline, role))
 
 
@@ -84,29 +84,33 @@ def _frame_accounts(timeline: Timeline, pieces: NDArray[Any], accounts: Accounts
     return number[place]
 
 
-def _roles(timeline: Timeline) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
-    """Main, backward or other for each thread, and whether more than runtime calls is known of it."""
-    calls, names, count = timeline.calls, timeline.names, len(timeline.threads)
+def _roles(timeline: Timeline, outermost: NDArray[np.int32]) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+    """Main, backward or other for each thread, and whether more than runtime calls is known of it.
+
+    `outermost` is the outermost operator piece around each piece, or -1.
+    """
+    calls, nesting, names, count = timeline.calls, timeline.nesting, timeline.names, len(timeline.threads)
     is_mark = np.array([STEP_MARK.match(name) is not None for name in names], bool)
     is_back = np.array([BACKWARD.match(name) is not None for name in names], bool)
     operator = calls.kind == CallKind.OPERATOR
-    tally = {
-        "mark": (calls.kind == CallKind.ANNOTATION) & is_mark[calls.name],
-        "backward": operator & is_back[calls.name],
-        "forward": operator & ~is_back[calls.name],
-        "known": operator | (calls.kind == CallKind.ANNOTATION) | (calls.kind == CallKind.PYTHON),
-    }
-    total = {key: np.bincount(calls.thread[mask], minlength=count) for key, mask in tally.items()}
+    annotation = calls.kind == CallKind.ANNOTATION
+    marks = np.bincount(calls.thread[annotation & is_mark[calls.name]], minlength=count)
+    backward = np.bincount(calls.thread[operator & is_back[calls.name]], minlength=count)
+    known = np.bincount(calls.thread[operator | annotation | (calls.kind == CallKind.PYTHON)], minlength=count)
+    top = np.flatnonzero(outermost == np.arange(len(outermost)))
+    top = top[~is_back[calls.name[nesting.call[top]]]]
+    forward = np.zeros(count, np.int64)
+    np.add.at(forward, calls.thread[nesting.call[top]], nesting.end[top] - nesting.start[top])
     role = np.full(count, ROLES.index("other"), np.int8)
     for members in _processes(timeline).values():
-        which = "mark" if total["mark"][members].any() else "forward"
-        main = members[int(np.argmax(total[which][members]))]
+        weight = marks[members] if marks[members].any() else forward[members]
+        main = members[int(np.argmax(weight))]
         for thread in members:
             if thread == main:
                 role[thread] = ROLES.index("main")
-            elif total["backward"][thread]:
+            elif backward[thread]:
                 role[thread] = ROLES.index("backward")
-    return role, total["known"] > 0
+    return role, known > 0
 
 
 def _processes(timeline: Timeline) -> dict[tuple[int, str], list[int]]:
