@@ -186,7 +186,8 @@ def measure(tool: Tool, turn: int, cores: set[int], interval: float = 0.025) -> 
         err.seek(0)
         if child.returncode:
             tail = err.read().decode(errors="replace").strip()[-2000:]
-            raise RuntimeError(f"{tool.name} ended with {child.returncode}\n{tail}")
+            spent = f"{wall:.1f} s, CPU {usage.ru_utime + usage.ru_stime:.1f} s, peak {peak / 1e9:.2f} GB"
+            raise RuntimeError(f"{tool.name} ended with {child.returncode} ({spent})\n{tail}")
         largest = usage.ru_maxrss * 1024
         return Run(
             tool=tool.name,

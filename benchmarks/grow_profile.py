@@ -1,6 +1,6 @@
 """Grow a small PyTorch profile into a large one by repeating its events, and check the result.
 
-    python benchmarks/grow_profile.py INPUT.json.gz OUTPUT.json.gz [--events 5300000] [--one-step] [--rank 0]
+    python benchmarks/grow_profile.py INPUT.json.gz OUTPUT.json.gz [--events 5300000] [--no-steps] [--rank 0]
     python benchmarks/grow_profile.py INPUT.json.gz OUTPUT.json.gz --check-only
 
 INPUT is a profile of PyTorch 2.4 or newer as Kineto writes it: times in microseconds with three decimals,
@@ -118,7 +118,7 @@ class Source:
     highest: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, path: Path, one_step: bool = False) -> Source:
+    def read(cls, path: Path, steps: bool = True) -> Source:
         with gzip.open(path) as file:
             data = file.read()
         if b'"baseTimeNanoseconds"' not in data or OPEN not in data or CLOSE not in data:
@@ -129,13 +129,13 @@ class Source:
         parsed = json.loads(data, parse_float=str)["traceEvents"]
         if len(texts) != len(parsed):
             raise Unfit(f"{path}: {len(parsed)} events in {len(texts)} pieces of text: unknown layout")
-        if one_step:
-            texts, parsed = merge_steps(texts, parsed)
         starts, ends = [], []
         bounds: dict[tuple[str, str], tuple[int, int]] = {}
         for text, event in zip(texts, parsed, strict=True):
             if happens_once(event):
                 source.once.append(text)
+                continue
+            if not steps and event["name"].startswith("ProfilerStep#"):
                 continue
             source.texts.append(text)
             source.events.append(event)
@@ -184,39 +184,6 @@ class Source:
                 at = end
             pieces.append(text[at:].replace(b"%", b"%%") + b"\n  },\n")
         return b"".join(pieces)[: -len(b"\n  },\n")], values, strides
-
-
-def merge_steps(texts: list[bytes], events: list[dict[str, Any]]) -> tuple[list[bytes], list[dict[str, Any]]]:
-    """One ProfilerStep mark on the host, and one on each device, over the time of all that were there."""
-    first: dict[Any, int] = {}
-    end: dict[Any, int] = {}
-    for at, event in enumerate(events):
-        if event.get("name", "").startswith("ProfilerStep#"):
-            key = event["cat"], event["pid"]
-            start = nanoseconds(event["ts"])
-            if start < nanoseconds(events[first.setdefault(key, at)]["ts"]):
-                first[key] = at
-            end[key] = max(start + nanoseconds(event["dur"]), end.get(key, 0))
-    number = min((event_step(events[at]) for at in first.values()), default=0)
-    kept_texts, kept = [], []
-    for at, (text, event) in enumerate(zip(texts, events, strict=True)):
-        if event.get("name", "").startswith("ProfilerStep#"):
-            key = event["cat"], event["pid"]
-            if first[key] != at:
-                continue
-            long = end[key] - nanoseconds(event["ts"])
-            dur = f"{long // 1000}.{long % 1000:03d}"
-            name = f"ProfilerStep#{number}"
-            text = text.replace(f'"dur": {event["dur"]}'.encode(), f'"dur": {dur}'.encode())
-            text = text.replace(event["name"].encode(), name.encode())
-            event = {**event, "dur": dur, "name": name}
-        kept_texts.append(text)
-        kept.append(event)
-    return kept_texts, kept
-
-
-def event_step(event: dict[str, Any]) -> int:
-    return int(event["name"].removeprefix("ProfilerStep#"))
 
 
 def shift(pattern: re.Pattern[bytes], text: bytes, by: int) -> bytes:
@@ -456,13 +423,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("output", type=Path)
     parser.add_argument("--events", type=int, default=5_300_000, help="about how many (default: %(default)s)")
     parser.add_argument("--copies", type=int, help="how many copies, instead of --events")
-    parser.add_argument("--one-step", action="store_true", help="make one step of all steps of a copy")
+    parser.add_argument("--no-steps", action="store_true", help="leave out the marks of ProfilerStep")
     parser.add_argument("--rank", type=int, help="add distributedInfo with this rank, if the input has none")
     parser.add_argument("--check-only", action="store_true", help="check an OUTPUT made earlier from INPUT")
     options = parser.parse_args(argv)
     gc.disable()  # millions of small objects and no cycles among them
     try:
-        source = Source.read(options.input, options.one_step)
+        source = Source.read(options.input, not options.no_steps)
         if not options.check_only:
             began = time.perf_counter()
             copies = options.copies or max(1, round(options.events / len(source.texts)))

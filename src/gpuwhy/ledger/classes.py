@@ -63,7 +63,8 @@ FRAMES = _rules(
     (
         "profiler",
         r"torch/profiler/profiler\.py\(\d+\): (step|start|stop|_transit_action|__enter__|__exit__|start_trace"
-        r"|stop_trace|prepare_trace|export_chrome_trace)$|torch/autograd/profiler\.py\(\d+\): _?(start|prepare|ensure)\w*$",
+        r"|stop_trace|prepare_trace|export_chrome_trace)$"
+        r"|torch/autograd/profiler\.py\(\d+\): _?(start|prepare|ensure)\w*$",
     ),
     (
         "compile",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ from gpuwhy.ledger.classes import BACKWARD, special_calls
 from gpuwhy.steps import STEP_MARK
 from gpuwhy.timeline import CallKind, Timeline
 
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+"""Objects' addresses in frame names (`<built-in method step of Optimizer object at 0x7f…>`) say nothing."""
 ROLES = ("main", "backward", "other")
 
 
@@ -79,7 +82,7 @@ def _frame_accounts(timeline: Timeline, pieces: NDArray[Any], accounts: Accounts
     used, place = np.unique(code, return_inverse=True)
     number = np.empty(len(used), np.int32)
     for i, one in enumerate(used.tolist()):
-        name = timeline.names[one // 2]
+        name = ADDRESS.sub("", timeline.names[one // 2])
         number[i] = accounts.number(f"idle/outside_operators/{'annotation: ' if one % 2 else ''}{name or '(no name)'}")
     return number[place]
 

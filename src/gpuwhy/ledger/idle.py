@@ -82,6 +82,27 @@ def _on_thread(
     return charges
 
 
+def next_to_copies(
+    found: Gaps, ops: DeviceOps, account: NDArray[np.int16], is_copy: NDArray[np.bool_]
+) -> dict[int, tuple[Gaps, Rows]]:
+    """The gaps that a copy begins or ends, by its account (the one that begins a gap goes first), with the copies.
+
+    `is_copy` says for each account number whether its operations are copies.
+    """
+    by_end = np.argsort(ops.end, kind="stable")
+    place = np.searchsorted(ops.end[by_end], found.time.start, side="right") - 1
+    before = by_end[np.maximum(place, 0)]
+    begins = (place >= 0) & (ops.end[before] == found.time.start) & is_copy[account[before]]
+    ends = (found.ended_by >= 0) & is_copy[account[found.ended_by]]
+    copy = np.where(begins, before, np.where(ends, found.ended_by, -1))
+    parts = {}
+    for one in np.unique(account[copy[copy >= 0]]).tolist():
+        mine = (copy >= 0) & (account[copy] == one)
+        both = np.concatenate((copy[mine], found.ended_by[mine & ends]))
+        parts[one] = Gaps(_rows(found.time, mine), found.ended_by[mine]), np.unique(both[account[both] == one])
+    return parts
+
+
 def after_sync(timeline: Timeline, host: Host, sync: int, found: Gaps, ops: DeviceOps) -> dict[int, int]:
     """Idle ns in gaps that began while the launching thread's family was in a blocking sync, by the call's row.
 

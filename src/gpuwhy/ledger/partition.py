@@ -12,9 +12,9 @@ from gpuwhy.ledger.accounts import HOST_BOUND, UNKNOWN, WAITING, Accounts, withi
 from gpuwhy.ledger.charges import Charges, charge_intervals
 from gpuwhy.ledger.device import busy_accounts, device_time, tiers
 from gpuwhy.ledger.host import Host, host
-from gpuwhy.ledger.idle import after_sync, gaps, idle_time
+from gpuwhy.ledger.idle import Gaps, after_sync, gaps, idle_time, next_to_copies
 from gpuwhy.steps import Window
-from gpuwhy.timeline import Timeline
+from gpuwhy.timeline import DeviceOps, Timeline
 
 BUSY_SHARE = 0.9
 """Above this share of the window the largest loss is a busy account (design: the device is not waiting)."""
@@ -28,6 +28,17 @@ class Basis:
     accounts: Accounts
     busy: NDArray[np.int16]
     host: Host
+
+
+@dataclass(frozen=True)
+class NextToCopy:
+    """Idle ns of one account in gaps that a copy (of account `copy`) begins or ends; how many copies, their bytes."""
+
+    account: str
+    copy: str
+    ns: int
+    copies: int
+    bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,7 @@ class Ledger:
     busy: Charges
     idle: Charges
     after_sync: dict[int, int]
+    next_to_copy: list[NextToCopy]
 
     @property
     def window_ns(self) -> int:
@@ -126,7 +138,25 @@ def balance(of: Basis, device: int, window: Window) -> Ledger:
         busy=busy,
         idle=idle,
         after_sync=after_sync(timeline, of.host, accounts.number("idle/sync"), found, ops),
+        next_to_copy=_next_to_copy(of, ops, account, found, edge[[0, -1]]),
     )
+
+
+def _next_to_copy(
+    of: Basis, ops: DeviceOps, account: NDArray[np.int16], found: Gaps, window: Times
+) -> list[NextToCopy]:
+    """What the idle time next to copies went to, the largest first."""
+    names = of.accounts.names
+    is_copy = np.array([within(name, "busy/copy") for name in names], bool)
+    result = []
+    for copy, (gaps_of, rows) in next_to_copies(found, ops, account, is_copy).items():
+        size = ops.bytes[rows]
+        total = int(size.sum()) if size.min() >= 0 else None
+        sums = idle_time(of.timeline, of.host, ops, gaps_of, of.accounts, window).by_account(len(names), 1)[0]
+        result += [
+            NextToCopy(names[i], names[copy], int(sums[i]), len(rows), total) for i in np.flatnonzero(sums).tolist()
+        ]
+    return sorted(result, key=lambda one: -one.ns)
 
 
 def _edges(window: Window) -> Times:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from gpuwhy.timeline import Timeline
 from gpuwhy.trust import Check
 from gpuwhy.version import own_version
 
+BESIDE = 0.5
+"""Copies are named in the verdict if this share of the loss lies in gaps that they begin or end."""
 GAINS_LATER = "predicting gains needs the replay of the dependency graph, which this version does not have"
 
 
@@ -100,6 +103,7 @@ def _device(of: Basis, ledger: Ledger, top: int) -> model.DeviceReport:
             model.Entry(account=account, ns=ns, share=ns / ledger.window_ns) for account, ns in ledger.hidden.items()
         ],
         after_sync=_sync_waits(of.timeline, ledger, top),
+        next_to_copy=[model.NextToCopy(**asdict(one)) for one in ledger.next_to_copy],
         steps=_steps(ledger),
         left_out=window.left_out,
         weights=_weights(of, ledger, top),
@@ -233,13 +237,32 @@ def _verdict(timeline: Timeline, ledgers: Sequence[Ledger], withheld: Sequence[m
         return model.Verdict(text=f"No verdict: {reason}.", healthy=None, cause=None)
     loss = _loss(worst)
     main = loss.accounts[0] if loss.accounts else loss.name
-    share = f"{100 * loss.share:.1f} % of the window"
-    if worst.window.steps is not None and len(worst.window.steps):
-        share += f", {words.ms(loss.ns / len(worst.window.steps))} ms of a step"
+    steps = len(worst.window.steps) if worst.window.steps is not None else 0
+    share = f"{100 * loss.share:.1f} % of the window" + (f", {words.ms(loss.ns / steps)} ms of a step" if steps else "")
     if within(loss.name, "busy"):
         text = f"{busy}; most of it goes to {words.loss_sentence(loss.name)} ({loss.name}, {share})."
     else:
-        said = words.loss_sentence(main if loss.name == "waiting" else loss.name)
-        text = f"{busy}. Largest loss: {said} ({loss.name}, {share})."
+        said = words.loss_sentence(loss.name if main in ("idle/launch", "idle/dispatch") else main)
+        text = f"{busy}. Largest loss: {said} ({loss.name}, {share}).{_beside_copies(worst, main, steps)}"
     blind = any(item.what == "idle causes" for item in withheld) and not within(loss.name, "busy")
     return model.Verdict(text=text, healthy=None, cause=None if blind else words.CAUSE.get(main))
+
+
+def _beside_copies(ledger: Ledger, account: str, steps: int) -> str:
+    """Names the copies that most of an account's idle time lies next to, where waiting for them is not the point."""
+    if not within(account, "idle/outside_operators") and not within(account, "idle/serialization"):
+        return ""
+    near: dict[str, int] = {}
+    for one in ledger.next_to_copy:
+        if within(one.account, account):
+            near[one.copy] = near.get(one.copy, 0) + one.ns
+    for copy, ns in near.items():
+        if ns < BESIDE * ledger.of(account):
+            continue
+        some = next(one for one in ledger.next_to_copy if one.copy == copy)
+        each = " a step" if steps else ""
+        often = f"{some.copies / max(steps, 1):,.0f}{each}"
+        moved = f", {words.size(some.bytes / max(steps, 1))}{each}" if some.bytes is not None else ""
+        share = f"{100 * ns / ledger.of(account):.0f} %"
+        return f" {share} of its {account.split('/')[1]} time lies next to {words.meaning(copy)} ({often}{moved})."
+    return ""

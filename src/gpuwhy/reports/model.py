@@ -83,6 +83,18 @@ class SyncWait(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
+class NextToCopy(msgspec.Struct, frozen=True, kw_only=True):
+    """Idle time of one account in gaps that a copy begins or ends."""
+
+    account: str
+    copy: str
+    """The account of the copies, such as `busy/copy/d2h`."""
+    ns: int
+    copies: int
+    bytes: int | None
+    """Null where a format does not say."""
+
+
 class StepTime(msgspec.Struct, frozen=True, kw_only=True):
     """One step of the device."""
 
@@ -121,6 +133,7 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
     ledger: list[Entry]
     hidden: list[Entry]
     after_sync: list[SyncWait]
+    next_to_copy: list[NextToCopy]
     steps: list[StepTime]
     left_out: int | None
     """Number of the last recorded step, if it was left out because its end is not known."""

@@ -6,12 +6,12 @@ lose their control characters.
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuwhy.reports import model
-from gpuwhy.reports.words import clean, kernel_name, meaning, ms, shorten
+from gpuwhy.reports.words import clean, kernel_name, meaning, ms, shorten, size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +20,8 @@ LEAST_SHARE = 0.005
 """Accounts below this share of the window are summed in one line."""
 LEAST_WEIGHT = 0.01
 """Host calls and kernels below this share of the window are not listed."""
+MOST_LEAVES = 5
+"""Frames, annotations or kinds of copies listed under one account."""
 MOST_DEVICES = 2
 """With more devices than this, one line each and the details of the least busy one."""
 MOST_WIDTH, LEAST_WIDTH = 100, 60
@@ -43,8 +45,9 @@ class _Page:
         report = self.report
         names = sorted({name or "unnamed device" for name in report.source.devices})
         files = report.source.files
+        about = f" · PyTorch profile ({report.source.era}) · {clean(', '.join(names))}"
         what = clean(files[0]) if len(files) == 1 else f"{len(files)} files"
-        self.line(f"{what} · PyTorch profile ({report.source.era}) · {clean(', '.join(names))}", style="dim")
+        self.line(_tail(what, max(self.width - len(about), 10)) + about, style="dim")
         self.line()
         self.paragraph(report.verdict.text, style="bold")
         self.line()
@@ -104,37 +107,77 @@ class _Page:
         self.line("  " * depth + text, figures, style)
 
     def accounts(self, device: model.DeviceReport, group: str, parts: int) -> None:
-        entries = [e for e in device.ledger if e.account.startswith(group + "/")]
-        small = [e for e in entries if e.share < LEAST_SHARE]
-        for entry in entries:
-            if entry.share < LEAST_SHARE:
-                continue
-            name = clean(entry.account.split("/", 1)[1])
-            text = f"{name:<20} {meaning(entry.account)}" if meaning(entry.account) else name
-            self.row(1, text, entry.ns, parts, device)
-            self.weights(device, entry, parts)
+        """The accounts of a group, those that share a name under it together; small ones in one line."""
+        families: dict[str, list[model.Entry]] = {}
+        for entry in device.ledger:
+            if entry.account.startswith(group + "/"):
+                families.setdefault(entry.account.split("/")[1], []).append(entry)
+        total = {name: sum(e.ns for e in entries) for name, entries in families.items()}
+        shown = [name for name in families if total[name] >= LEAST_SHARE * device.window_ns]
+        for name in sorted(shown, key=lambda n: -total[n]):
+            entries = families[name]
+            alone = len(entries) == 1
+            label = entries[0].account.split("/", 1)[1] if alone else name
+            told = meaning(entries[0].account if alone else f"{group}/{name}")
+            self.row(1, f"{clean(label):<17} {told}", total[name], parts, device)
+            if alone:
+                self.weights(device, entries[0], parts)
+            else:
+                self.leaves(device, entries, parts)
+            self.copies(device, f"{group}/{name}", total[name], parts)
+        small = [name for name in families if name not in shown]
         if small:
-            rest = sum(e.ns for e in small)
-            self.row(1, f"{len(small)} smaller account{'s' if len(small) > 1 else ''}", rest, parts, device)
+            rest = sum(total[name] for name in small)
+            self.row(1, f"{len(small)} smaller: {', '.join(sorted(small))}", rest, parts, device)
+
+    def leaves(self, device: model.DeviceReport, entries: list[model.Entry], parts: int) -> None:
+        shown = [e for e in entries if e.share >= LEAST_SHARE][:MOST_LEAVES]
+        for entry in shown:
+            told = meaning(entry.account)
+            label = clean(entry.account.split("/", 2)[2])
+            self.row(2, f"{label}: {told}" if told else label, entry.ns, parts, device)
+            self.weights(device, entry, parts)
+        rest = [e for e in entries if e not in shown]
+        if rest:
+            self.row(2, f"{len(rest)} smaller", sum(e.ns for e in rest), parts, device)
+
+    def copies(self, device: model.DeviceReport, account: str, ns: int, parts: int) -> None:
+        """The copies that most of an idle account lies next to."""
+        near: dict[str, int] = {}
+        for one in device.next_to_copy:
+            if one.account == account or one.account.startswith(account + "/"):
+                near[one.copy] = near.get(one.copy, 0) + one.ns
+        for copy, part in near.items():
+            if part >= 0.5 * ns:
+                some = next(one for one in device.next_to_copy if one.copy == copy)
+                each = " a step" if any(not step.startup for step in device.steps) else ""
+                moved = f", {size(some.bytes / parts)}{each}" if some.bytes is not None else ""
+                often = f"{some.copies / parts:,.0f}{each}{moved}"
+                self.line(f"      next to {meaning(copy)} ({often}): {_share(part, ns)} of it", style="dim")
 
     def weights(self, device: model.DeviceReport, entry: model.Entry, parts: int) -> None:
+        """What weighs most in an account, and where it was called from."""
         for weight in device.weights:
             if weight.account != entry.account or weight.ns < LEAST_WEIGHT * device.window_ns:
                 continue
             name = clean(weight.name)
-            busy = entry.account.startswith("busy/")
             often = weight.count / parts
             times = f"{often:,.0f} ×" if often >= 1 else f"{weight.count} in all ×"
-            label = kernel_name(name) if busy else name
-            frame = name in entry.account
-            if not frame:
+            label = kernel_name(name) if entry.account.startswith("busy/") else name
+            is_frame = name in entry.account
+            if not is_frame:
                 self.row(3, f"{times} {label}", weight.ns, parts, device, style="dim")
-            if weight.path:
-                path = " › ".join(clean(part) for part in _callers(weight.path, weight.name))
-                self.line("        " + ("in " if frame else "from ") + _tail(path, self.width - 13), style="dim")
+            path = _callers(weight.path, weight.name)
+            if path:
+                lead = "        in " if is_frame else "        from "
+                self.line(lead + _join(path, self.width - len(lead)), style="dim")
 
     def beside(self, device: model.DeviceReport, parts: int) -> None:
         """What costs nothing by itself, or was left out, or is not known."""
+        if device.largest_loss.name in ("host-bound", "waiting"):
+            loss = device.largest_loss
+            names = ", ".join(account.split("/")[1] for account in loss.accounts)
+            self.row(0, f"{loss.name}: {names}", loss.ns, parts, device, style="bold")
         for entry in device.hidden:
             if entry.share >= LEAST_SHARE:
                 self.row(0, f"hidden: {entry.account} under other work", entry.ns, parts, device)
@@ -142,8 +185,10 @@ class _Page:
         if total >= LEAST_SHARE * device.window_ns:
             self.row(0, "idle that follows a blocking call (counted above)", total, parts, device)
             for wait in device.after_sync:
-                path = " › ".join(clean(part) for part in wait.path[-2:])
-                self.row(1, f"{wait.call}{' from ' + path if path else ''}", wait.ns, parts, device, style="dim")
+                path = _callers(wait.path, wait.call)
+                lead = f"{clean(wait.call)}{' from ' if path else ''}"
+                text = lead + _join(path, max(self.width - FIGURES - len(lead) - 4, 10))
+                self.row(1, text, wait.ns, parts, device, style="dim")
         self.row(0, "not known (untraced, or host code without frames)", device.unknown_ns, parts, device)
         startup = [step for step in device.steps if step.startup]
         if startup:
@@ -193,13 +238,29 @@ def _share(ns: int, of: int) -> str:
     return f"{100 * ns / max(of, 1):.1f} %"
 
 
-def _callers(path: list[str], name: str) -> Iterator[str]:
-    """The path without repeats and without the call itself."""
-    before = None
-    for part in path:
-        if part not in (before, name):
-            yield part
-        before = part
+LIBRARY = re.compile(
+    r"<built-in|<string>|<frozen|(torch|torchvision|contextlib|functools|threading|runpy)\b.*\.py\(|<eval"
+)
+"""Python frames that say little about where in the user's program something happened."""
+LAUNCH_CALL = re.compile(r"(cuda|cu|hip)[A-Z]\w+$")
+
+
+def _callers(path: list[str], name: str) -> list[str]:
+    """The path without repeats, without the call itself, the launch call and, if others remain, library frames."""
+    kept = [part for i, part in enumerate(path) if part != name and (not i or part != path[i - 1])]
+    kept = [part for part in kept if not LAUNCH_CALL.match(part)]
+    return [part for part in kept if not LIBRARY.match(part)] or kept
+
+
+def _join(path: list[str], width: int) -> str:
+    """As many of the innermost callers as fit, outermost first."""
+    text = ""
+    for part in reversed([clean(part).removeprefix("autograd::engine::evaluate_function: ") for part in path]):
+        longer = f"{part} › {text}" if text else part
+        if len(longer) > width - 2:
+            return f"… › {text}" if text else shorten(part, width)
+        text = longer
+    return text
 
 
 def _tail(text: str, width: int) -> str:

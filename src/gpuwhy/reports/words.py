@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 MEANING = {
     "busy/matmul": "matrix products",
     "busy/convolution": "convolutions",
@@ -104,17 +106,38 @@ def ms(ns: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
+NOISE = re.compile(r"\(anonymous namespace\)::|at::native::|\bstd::|\bvoid |\bc10::|at::cuda::|\bdetail::|<unnamed>::")
+FUNCTOR = re.compile(r"\w*(?:_kernel_(?:cuda|impl)|Functor|_cuda|Op|Ops)\b")
+
+
 def kernel_name(name: str) -> str:
-    """A kernel's name without what every such name carries: return type, common namespaces, parameter list."""
-    for noise in ("(anonymous namespace)::", "at::native::", "std::"):
-        name = name.replace(noise, "")
-    name = name.removeprefix("void ")
-    depth = 0
+    """A kernel's name without what every such name carries: return type, common namespaces, parameter list.
+
+    PyTorch's elementwise and reduction kernels are named by their skeleton; what they compute stands in a template
+    argument, which is put behind it: `vectorized_elementwise_kernel ‹bfloat16_copy_kernel_cuda›`.
+    """
+    name = NOISE.sub("", name)
+    depth, end = 0, len(name)
     for place, char in enumerate(name):
         depth += {"<": 1, ">": -1}.get(char, 0)
         if char == "(" and depth <= 0 and place:
-            return name[:place]
+            end = place
+            break
+    name = name[:end]
+    skeleton, _, arguments = name.partition("<")
+    if re.search(r"elementwise_kernel|reduce_kernel|multi_tensor_apply", skeleton):
+        functor = FUNCTOR.search(arguments)
+        if functor:
+            return f"{skeleton} ‹{functor.group()}›"
     return name
+
+
+def size(bytes_: float) -> str:
+    """Bytes in the decimal unit that fits."""
+    units = ("B", "kB", "MB", "GB", "TB")
+    power = min(max(len(f"{bytes_:.0f}") - 1, 0) // 3, len(units) - 1)
+    value = bytes_ / 1000**power
+    return f"{value:,.1f} {units[power]}" if power and value < 10 else f"{value:,.0f} {units[power]}"
 
 
 def shorten(text: str, width: int) -> str:

@@ -47,7 +47,8 @@ static inline Bytes load(const byte *p) { return _mm_loadu_si128((const __m128i 
 static inline Bytes lowered(Bytes v) { return _mm_or_si128(v, _mm_set1_epi8(32)); }
 static inline Mask equal(Bytes v, char c) { return (Mask)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8(c))); }
 static inline Mask either(Bytes v, char c, char d) {
-    return (Mask)_mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8(c)), _mm_cmpeq_epi8(v, _mm_set1_epi8(d))));
+    Bytes found = _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8(c)), _mm_cmpeq_epi8(v, _mm_set1_epi8(d)));
+    return (Mask)_mm_movemask_epi8(found);
 }
 #else
 #define WIDTH 8
@@ -72,7 +73,7 @@ static inline const byte *skip_blanks(const byte *p) {
     }
 }
 
-/* Makes room for `needed` items in the array at *array, at least twice as much as before. */
+/* Makes room for `needed` items in the array at *array, by doubling. */
 static bool grow(void *array, size_t *room, size_t needed, size_t item) {
     size_t bigger = *room ? *room : 1024;
     while (bigger < needed) bigger *= 2;

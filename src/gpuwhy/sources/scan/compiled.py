@@ -34,7 +34,10 @@ _SMALL = 64 << 10  # smaller pieces are joined first: a call costs about a micro
 _FIRST_BLOCK = 4096  # rows of the first column block; each next one holds twice as many,
 _BLOCK = 1 << 19  # up to this
 
-# enum status in scan.c
+_MOST_KEYS = 128  # of the event, and of its args: the library's lookup tables have a fixed size
+_LONGEST_NAME = 512  # bytes of a key, cat or ph: MAX_NAME in names.h
+
+# enum status in scanner.h
 _NEED_INPUT, _HEADER, _BLOCK_FULL, _FINISHED, _DAMAGED, _NO_MEMORY = range(6)
 
 
@@ -42,15 +45,11 @@ class _Slice(ctypes.Structure):
     _fields_ = [("at", ctypes.c_void_p), ("size", ctypes.c_size_t)]
 
 
+# The next five are structs of the same names in scanner.h and names.h.
 class _Report(ctypes.Structure):
-    """`Report` in scan.c."""
-
     _fields_ = [
         *((name, ctypes.c_uint64) for name in ("count", "malformed", "position", "size")),
-        *(
-            (name, ctypes.c_int32)
-            for name in ("reason", "where", "table", "is_list", "found", "inside", "byte_there", "pad")
-        ),
+        *((name, ctypes.c_int32) for name in ("reason", "where", "table", "is_list", "found", "inside", "byte_there")),
         ("key", _Slice),
         ("value", _Slice),
         ("n_texts", ctypes.c_uint64),
@@ -63,7 +62,7 @@ class _Report(ctypes.Structure):
 class _Key(ctypes.Structure):
     _fields_ = [
         ("text", ctypes.c_char_p),
-        *((name, ctypes.c_uint32) for name in ("size", "slot", "in_args", "pad")),
+        *((name, ctypes.c_uint32) for name in ("size", "slot", "in_args")),
     ]
 
 
@@ -86,7 +85,7 @@ class _Rule(ctypes.Structure):
     _fields_ = [
         ("cat", ctypes.c_char_p),
         ("ph", ctypes.c_char_p),
-        *((name, ctypes.c_uint32) for name in ("cat_size", "ph_size", "table", "pad")),
+        *((name, ctypes.c_uint32) for name in ("cat_size", "ph_size", "table")),
     ]
 
 
@@ -145,6 +144,7 @@ class _Scanner:
             for column in table.columns:
                 for key in column.keys:
                     slots.setdefault((column.in_args, key), len(slots))
+        _check_limits(tables, slots)
         self._c_tables = (_Table * len(tables))(*(_c_table(table, slots) for table in tables))
         self._keys = (_Key * len(slots))(
             *(_Key(_padded(key), len(key.encode()), slot, in_args) for (in_args, key), slot in slots.items())
@@ -240,6 +240,18 @@ class _Scanner:
 
 def _padded(text: str) -> bytes:
     return text.encode() + bytes(8)
+
+
+def _check_limits(tables: Sequence[Table], slots: dict[tuple[bool, str], int]) -> None:
+    """ValueError for tables that the library has no room for."""
+    names = [key for _, key in slots]
+    names += [name for table in tables for name in (*table.cats, *table.phases)]
+    for name in names:
+        if len(name.encode()) > _LONGEST_NAME:
+            raise ValueError(f"longer than {_LONGEST_NAME} bytes: {name[:40]!r}…")
+    in_args = sum(of_args for of_args, _ in slots)
+    if max(in_args, len(slots) - in_args) > _MOST_KEYS:
+        raise ValueError(f"more than {_MOST_KEYS} keys in events (cat, ph and args are three) or in their args")
 
 
 def _c_table(table: Table, slots: dict[tuple[bool, str], int]) -> _Table:

@@ -15,15 +15,12 @@ static const byte *walk_object(Scanner *s, const byte *p, bool in_args) {
     p = skip_blanks(p + 1);
     if (*p == '}') return p + 1;
     for (;;) {
+        Slice key;
         bool escaped = false;
-        if (*p != '"') return stop_at(&s->in, p);
-        const byte *key = p + 1, *quote = closing_quote(key, s->in.end, &escaped);
-        if (!quote) return wait_for_more(&s->in);
-        size_t size = (size_t)(quote - key);
-        int32_t slot = escaped ? find_escaped_key(keys, key, size) : find_key(keys, key, size);
-        p = skip_blanks(quote + 1);
-        if (*p != ':') return stop_at(&s->in, p);
-        const byte *value = p = skip_blanks(p + 1);
+        const byte *value = p = read_key(&s->in, p, &key, &escaped);
+        if (!p) return NULL;
+        const byte *name = key.at + 1;
+        int32_t slot = escaped ? find_escaped_key(keys, name, key.size - 2) : find_key(keys, name, key.size - 2);
         if (slot == ARGS) s->args_stamp = ++s->stamp; /* forgets what an earlier args held: the last one wins */
         p = slot == ARGS && *p == '{' ? walk_object(s, p, true) : skip_value(&s->in, p, in_args ? 2 : 1);
         if (!p) return NULL;
@@ -50,7 +47,8 @@ static inline Slice present(const Scanner *s, uint32_t slot) { /* the token, emp
 static int32_t find_table(const Scanner *s, Slice cat, Slice ph) {
     for (size_t i = 0; i < s->n_rules; i++) {
         const Rule *rule = &s->rules[i];
-        if (is_text(rule->cat, rule->cat_size, cat) && is_text(rule->ph, rule->ph_size, ph)) return (int32_t)rule->table;
+        if (is_text(rule->cat, rule->cat_size, cat) && is_text(rule->ph, rule->ph_size, ph))
+            return (int32_t)rule->table;
     }
     return -1;
 }
@@ -67,8 +65,8 @@ static uint32_t skip_code(Scanner *s, Slice cat) {
 static const Route *route(Scanner *s, Slice cat, Slice ph, Route *spare) {
     Route *found = spare;
     if (cat.size + ph.size <= ROUTE_TEXT) {
-        uint64_t h = cat.size ? load_up_to_8(cat.at, cat.size) : 0;
-        h = (h ^ cat.size ^ (ph.size > 1 ? (uint64_t)ph.at[1] << 24 : 0)) * 0x9e3779b97f4a7c15ULL;
+        uint64_t h = load_up_to_8(cat.at, cat.size) ^ cat.size ^ (ph.size > 1 ? (uint64_t)ph.at[1] << 24 : 0);
+        h *= 0x9e3779b97f4a7c15ULL;
         found = &s->routes[h >> 58];
         if (found->cat_size == cat.size && found->ph_size == ph.size && same(found->text, cat.at, cat.size) &&
             same(found->text + cat.size, ph.at, ph.size))
@@ -83,13 +81,13 @@ static const Route *route(Scanner *s, Slice cat, Slice ph, Route *spare) {
     return found;
 }
 
-static int64_t code_of(Scanner *s, Column *column, const byte *p, size_t size) {
+static int32_t code_of(Scanner *s, Column *column, const byte *p, size_t size) {
     if (size == 4 && !memcmp(p, "null", 4)) return -1;
-    if (column->last < s->texts.count && is_code(&s->texts, column->last, p, size)) return column->last;
+    if (column->last < s->texts.count && is_code(&s->texts, column->last, p, size)) return (int32_t)column->last;
     uint32_t code = intern(&s->texts, p, size, s->seed, INT32_MAX);
     if (code == UINT32_MAX) s->no_memory = true;
     else column->last = code;
-    return code;
+    return (int32_t)code;
 }
 
 static void write_row(Scanner *s, Table *table) {
@@ -102,7 +100,7 @@ static void write_row(Scanner *s, Table *table) {
             if (slot->stamp == stamp && (!last || slot->at > last->at)) last = slot;
         }
         if (column->kind == CODE)
-            ((int32_t *)column->out)[table->rows] = last ? (int32_t)code_of(s, column, last->at, last->size) : -1;
+            ((int32_t *)column->out)[table->rows] = last ? code_of(s, column, last->at, last->size) : -1;
         else
             ((int64_t *)column->out)[table->rows] =
                 last ? number(last->at, last->size, (enum kind)column->kind) : MISSING;

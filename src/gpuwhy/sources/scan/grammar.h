@@ -91,4 +91,14 @@ static inline const byte *skip_value(Input *in, const byte *p, uint32_t depth) {
     return p >= in->end ? wait_for_more(in) : skip_word(in, p);
 }
 
+/* A key with its quotes; the place of its value. `*escaped` becomes true where the key holds escapes. */
+static inline const byte *read_key(Input *in, const byte *p, Slice *key, bool *escaped) {
+    if (*p != '"') return stop_at(in, p);
+    const byte *quote = closing_quote(p + 1, in->end, escaped);
+    if (!quote) return wait_for_more(in);
+    *key = (Slice){p, (size_t)(quote + 1 - p)};
+    p = skip_blanks(quote + 1);
+    return *p == ':' ? skip_blanks(p + 1) : stop_at(in, p);
+}
+
 #endif

@@ -62,14 +62,10 @@ static const byte *read_member(Scanner *s, const byte *p, enum status *status) {
     static const byte events[] = "traceEvents";
     s->report.inside = true;
     const byte *start = p;
-    if (*p != '"') return stop_at(&s->in, p);
+    Slice key;
     bool escaped;
-    const byte *quote = closing_quote(p + 1, s->in.end, &escaped);
-    if (!quote) return wait_for_more(&s->in);
-    Slice key = {p, (size_t)(quote + 1 - p)};
-    p = skip_blanks(quote + 1);
-    if (*p != ':') return stop_at(&s->in, p);
-    p = skip_blanks(p + 1);
+    p = read_key(&s->in, p, &key, &escaped);
+    if (!p) return NULL;
     if (*p == '[' && is_text(events, sizeof events - 1, key)) {
         s->report.found = true;
         s->report.where = EVENTS;
@@ -124,7 +120,8 @@ static enum status read_units(Scanner *s, const byte *p) {
     for (;;) {
         p = skip_blanks(p);
         in->begin = (size_t)(p - in->buffer);
-        in->waiting = s->report.inside = false;
+        in->waiting = false;
+        s->report.inside = false;
         if (p == in->end) return NEED_INPUT;
         enum status status = NEED_INPUT;
         const byte *next = read_unit(s, p, &status);
