@@ -1,4 +1,4 @@
-"""Build hook: compiles `scan.c` to a shared library beside it and puts that library into the wheel.
+"""Build hook: compiles `scan.c`, with its headers, to a shared library beside it and puts that into the wheel.
 
 The library is plain C, loaded with ctypes: it depends on the platform and not on the version of Python, so
 the wheel's tag is `py3-none-PLATFORM`. Where it cannot be compiled the wheel is `py3-none-any`, and gpuwhy's
@@ -39,7 +39,7 @@ class CompileScan(BuildHookInterface):  # type: ignore[type-arg]
         try:
             compile_library(SCAN / "scan.c", library, root=Path(self.root))
         except NotCompiledError as reason:
-            Path(self.root, library).unlink(missing_ok=True)  # of an earlier scan.c
+            Path(self.root, library).unlink(missing_ok=True)  # of an earlier source
             if os.environ.get("GPUWHY_REQUIRE_COMPILED") == "1":
                 self.app.abort(f"gpuwhy: scan.c was not compiled, and GPUWHY_REQUIRE_COMPILED=1 ({reason})")
             self.app.display_warning(
@@ -74,9 +74,7 @@ def compile_library(source: Path, library: Path, root: Path) -> None:
 def run(command: list[str], folder: Path) -> str | None:
     """What went wrong, in one line; None if nothing did."""
     try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
-        )
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
         return f"{command[0]}: {error.strerror}"
     if done.returncode == 0:

@@ -287,7 +287,9 @@ def test_back_ends_agree_wherever_one_byte_is_wrong() -> None:
 
 @both
 def test_pieces_of_one_byte_give_the_same(back_end: BackEnd) -> None:
-    assert outcome(back_end, b"", (SMALL[i : i + 1] for i in range(len(SMALL)))) == outcome(back_end, SMALL)
+    for limit in (5, 20, 100, 1000, 1 << 20):  # longest key with its value, or event
+        pieces = (SMALL[i : i + 1] for i in range(len(SMALL)))
+        assert outcome(back_end, b"", pieces, limit=limit) == outcome(pure, SMALL, limit=limit)
 
 
 # ---- numbers ----
@@ -479,19 +481,20 @@ def test_two_scans_side_by_side_do_not_touch(back_end: BackEnd) -> None:
 
 @no_library
 def test_tables_beyond_the_library_are_refused_not_hung() -> None:
-    def of(keys: int, in_args: bool, name: str = "k") -> Table:
-        return Table("t", ("a",), ("X",), tuple(Column(f"c{i}", (f"{name}{i}",), Kind.INT, in_args) for i in range(keys)))
+    def of(own: int, in_args: int, name: str = "k") -> Table:
+        levels = [*[False] * own, *[True] * in_args]
+        columns = (Column(f"c{i}", (f"{name}{i}",), Kind.INT, inside) for i, inside in enumerate(levels))
+        return Table("t", ("a",), ("X",), tuple(columns))
 
-    unknown = [("u%d" % i, i) for i in range(2000)]
-    data = json.dumps([{"ph": "X", "cat": "a", "k124": 3, "args": {"k127": 5} | dict(unknown)} | dict(unknown)]).encode()
-    read = compiled.scan([data], [of(125, False), of(128, True)])
-    assert read.tables["t"]["c127"].tolist() == []
-    assert compiled.scan([data], [of(128, True)]).tables["t"]["c127"].tolist() == [5]
-    for tables in ([of(126, False)], [of(129, True)], [of(600, True)], [of(100, True), of(29, True, "other")]):
+    others = {f"u{i}": i for i in range(2000)}
+    data = json.dumps([{"ph": "X", "cat": "a", "k124": 3, "args": {"k252": 5, **others}, **others}]).encode()
+    read = compiled.scan([data], [of(125, 128)]).tables["t"]
+    assert (read["c124"].tolist(), read["c252"].tolist()) == ([3], [5])
+    for tables in ([of(126, 0)], [of(0, 129)], [of(0, 600)], [of(0, 100), of(0, 29, "other")]):
         with pytest.raises(ValueError, match="more than 128 keys"):
             compiled.scan([data], tables)
-    assert compiled.scan([data], [of(1, True, "k" * 511)]).count == 1
-    for table in (of(1, True, "k" * 512), of(1, False, "é" * 256), Table("t", ("a" * 513,), ("X",), ())):
+    assert compiled.scan([data], [of(1, 1, "k" * 511)]).count == 1
+    for table in (of(0, 1, "k" * 512), of(1, 0, "é" * 256), Table("t", ("a" * 513,), ("X",), ())):
         with pytest.raises(ValueError, match="longer than 512 bytes"):
             compiled.scan([data], [table])
 

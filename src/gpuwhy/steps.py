@@ -227,7 +227,8 @@ def _main_stream(ops: DeviceOps) -> int:
 def _steps_from_repetition(timeline: Timeline, device: int) -> Steps | None:
     """Steps from an operation that comes back at a constant distance in a sequence that repeats.
 
-    Of all such operations the rarest is taken, because what repeats more often is a layer, not a step.
+    Of all such operations the rarest is taken, because what repeats more often is a layer, not a step. Steps go on
+    to the end of the recording; after the last layer of a single pass, its head and its loss follow.
     """
     ops = timeline.ops.take(timeline.ops_of(device))
     rows = np.flatnonzero(ops.stream == _main_stream(ops))
@@ -239,6 +240,9 @@ def _steps_from_repetition(timeline: Timeline, device: int) -> Steps | None:
         regular = np.diff(place) == period
         part = name[place[0] : place[-1] + period]
         if regular.mean() < REPEAT_MATCH or (part[:-period] == part[period:]).mean() < REPEAT_MATCH:
+            continue
+        last_one = name[place[-1] :]
+        if len(last_one) > period or (last_one != name[place[-1] - period :][: len(last_one)]).any():
             continue
         edge = ops.start[rows[place]]
         last = int(ops.end[rows[place[-1] : place[-1] + period]].max())

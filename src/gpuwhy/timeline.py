@@ -146,7 +146,11 @@ class Thread:
 
 @dataclass(frozen=True)
 class Source:
-    """One file: where it came from, what it said about itself, and what of it could not be used."""
+    """One file: where it came from, what it said about itself, and what of it could not be used.
+
+    `resolution_ns` is the unit in which it writes times: what is smaller than that is rounding. `implausible` events
+    have no usable time, `implausible_operations` of them would be device operations.
+    """
 
     file: str
     format: str
@@ -157,9 +161,11 @@ class Source:
     damage: str | None = None
     malformed: int = 0
     implausible: int = 0
+    implausible_operations: int = 0
     duplicate_correlations: int = 0
     start_ns: int = 0
     end_ns: int = 0
+    resolution_ns: int = 1
 
 
 @dataclass(frozen=True)

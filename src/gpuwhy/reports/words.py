@@ -120,7 +120,7 @@ def kernel_name(name: str) -> str:
     depth, end = 0, len(name)
     for place, char in enumerate(name):
         depth += {"<": 1, ">": -1}.get(char, 0)
-        if char == "(" and depth <= 0 and place:
+        if char == "(" and depth <= 0 and place and name[place - 1] != " ":
             end = place
             break
     name = name[:end]

@@ -41,6 +41,9 @@ from gpuwhy.timeline import (
 LONGEST_NS = 24 * 3600 * 10**9
 """A longer call or operation is taken for damage: no profile runs for a day."""
 
+WHOLE_MICROSECONDS = ("K0", "K1", "K2a", "K2")
+"""Eras whose times are integers."""
+
 ANNOTATION_NAMES = re.compile(r"ProfilerStep#|enumerate\(DataLoader\)#|Optimizer\.(step|zero_grad)#|## ")
 """Before 1.12 annotations were written as operators; these names tell them apart."""
 
@@ -62,7 +65,7 @@ def timeline(events: Events, file: str, damage: str | None) -> Timeline:
             f"{file}: not a PyTorch profile: none of its {events.count:,} events is an operator or a kernel",
             hint="export one with torch.profiler: prof.export_chrome_trace('profile.json.gz')",
         )
-    implausible = sum(_drop_implausible(tables[name]) for name in ("device", "host", "sync"))
+    implausible = [_drop_implausible(tables[name]) for name in ("device", "host", "sync")]
     own = _own_rank(header)
     base = header.get("baseTimeNanoseconds")
     zero = _earliest(tables["device"]["ts"], tables["host"]["ts"])
@@ -85,10 +88,12 @@ def timeline(events: Events, file: str, damage: str | None) -> Timeline:
         events=events.count,
         damage=damage,
         malformed=events.malformed,
-        implausible=implausible,
+        implausible=sum(implausible),
+        implausible_operations=implausible[0],
         duplicate_correlations=duplicates,
         start_ns=0,
         end_ns=int(max(ops.end.max(initial=0), calls.end.max(initial=0))),
+        resolution_ns=1000 if era in WHOLE_MICROSECONDS else 1,
     )
     return Timeline(
         names=names,

@@ -33,18 +33,19 @@ class Arrows:
 def link_launches(
     ops: DeviceOps, devices: Sequence[Device], calls: HostCalls, arrows: Callable[[], Arrows]
 ) -> tuple[NDArray[np.int32], int]:
-    """The row of each operation's launch in `calls` (-1 where none is recorded), and how many ids several calls share.
+    """The row of each operation's launch in `calls` (-1 where none is recorded), and how many ids are ambiguous.
 
     Where several calls carry an operation's id, its launch is the last one that starts before the operation does,
-    else the first. `arrows` is asked for only if some operation is still without a launch.
+    else the first. An id is ambiguous if operations carry it and calls that do not lie within each other (a driver
+    call within a runtime call has its id). `arrows` is asked for only if some operation is still without a launch.
     """
     runtime = np.flatnonzero(calls.kind == CallKind.RUNTIME)
     with_id = runtime[calls.correlation[runtime] != MISSING]
-    launch, shared = _by_id(ops.correlation, ops.start, calls.correlation[with_id], calls.start[with_id], with_id)
+    launch, shared = _by_id(ops.correlation, ops.start, calls.correlation, calls, with_id)
     if (ops.correlation == MISSING).any():
         plain = runtime[(calls.correlation[runtime] == MISSING) & (calls.external_id[runtime] != MISSING)]
         wanted = np.where((launch < 0) & (ops.correlation == MISSING), ops.external_id, MISSING)
-        found, more = _by_id(wanted, ops.start, calls.external_id[plain], calls.start[plain], plain)
+        found, more = _by_id(wanted, ops.start, calls.external_id, calls, plain)
         launch, shared = np.where(launch < 0, found, launch), shared + more
     without = np.flatnonzero((launch < 0) & (ops.correlation == MISSING))
     if len(without):
@@ -53,11 +54,13 @@ def link_launches(
 
 
 def _by_id(
-    wanted: NDArray[np.int64], before: Times, ids: NDArray[np.int64], start: Times, rows: Rows
+    wanted: NDArray[np.int64], before: Times, id_of: NDArray[np.int64], calls: HostCalls, rows: Rows
 ) -> tuple[NDArray[np.int32], int]:
-    """For each wanted id the row of the call that carries it, and the number of ids that several calls carry."""
+    """For each wanted id the row of the call (one of `rows`) that carries it, and how many ids are ambiguous."""
+    ids = id_of[rows]
     order = np.argsort(ids, kind="stable") if (np.diff(ids) < 0).any() else np.arange(len(ids))
-    ids, start, rows = ids[order], start[order], rows[order]
+    ids, rows = ids[order], rows[order]
+    start = calls.start[rows]
     first = np.searchsorted(ids, wanted, side="left")
     count = np.searchsorted(ids, wanted, side="right") - first
     count[wanted == MISSING] = 0
@@ -65,6 +68,7 @@ def _by_id(
     one = count == 1
     found[one] = rows[first[one]]
     many = np.flatnonzero(count > 1)
+    ambiguous = 0
     if len(many):
         some = np.minimum(count[many], MOST_CANDIDATES)
         candidate = ranges(first[many] + count[many] - some, some)
@@ -74,9 +78,11 @@ def _by_id(
         best = np.lexsort((rows[candidate], np.where(late, 1, -1) * start[candidate], late, owner))
         head = np.append(True, owner[best][1:] != owner[best][:-1])
         found[owner[best][head]] = rows[candidate[best][head]]
-    return found, int((np.diff(np.flatnonzero(np.append(np.diff(ids) != 0, True)), prepend=-1) > 1).sum()) if len(
-        ids
-    ) else 0
+        # rows ascend by (thread, start) under each id, so that a call within another directly follows it
+        thread, end = calls.thread[rows], calls.end[rows]
+        apart = (ids[1:] == ids[:-1]) & ((thread[1:] != thread[:-1]) | (start[1:] >= end[:-1]))
+        ambiguous = int(np.isin(np.unique(ids[1:][apart]), wanted[many]).sum())
+    return found, ambiguous
 
 
 def _by_arrow(ops: DeviceOps, devices: Sequence[Device], calls: HostCalls, arrows: Arrows) -> NDArray[np.int32]:

@@ -164,12 +164,14 @@ class _Reader:
         state = self.state
         state.inside = True
         key, at = key_and_value(text, start)
-        if text[at] == "[" and unescaped(key) == "traceEvents":
+        opens_events = text[at] == "[" and unescaped(key) == "traceEvents"
+        end = at + 1 if opens_events else skip_value(text, at, 0)
+        if end - start > self._limit:
+            return end
+        if opens_events:
             state.found = True
             state.where = Where.EVENTS
-            return at + 1
-        end = skip_value(text, at, 0)
-        if end - start <= self._limit:
+        else:
             state.where = Where.AFTER_VALUE
             kept = end - at <= HEADER_LIMIT
             state.add_header(key.encode("latin-1"), text[at:end].encode("latin-1") if kept else None)

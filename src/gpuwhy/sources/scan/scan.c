@@ -66,14 +66,15 @@ static const byte *read_member(Scanner *s, const byte *p, enum status *status) {
     bool escaped;
     p = read_key(&s->in, p, &key, &escaped);
     if (!p) return NULL;
-    if (*p == '[' && is_text(events, sizeof events - 1, key)) {
+    const byte *value = p;
+    bool opens_events = *p == '[' && is_text(events, sizeof events - 1, key);
+    p = opens_events ? p + 1 : skip_value(&s->in, p, 0);
+    if (!p || (uint64_t)(p - start) > s->limit) return p;
+    if (opens_events) {
         s->report.found = true;
         s->report.where = EVENTS;
-        return p + 1;
+        return p;
     }
-    const byte *value = p;
-    p = skip_value(&s->in, p, 0);
-    if (!p || (uint64_t)(p - start) > s->limit) return p;
     s->report.where = AFTER_VALUE;
     s->report.key = key;
     s->report.value = (Slice){value, (size_t)(p - value)};
