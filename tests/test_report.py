@@ -140,7 +140,7 @@ def test_every_account_that_the_code_names_has_a_meaning(demo: Report, shared_di
     [
         ("void at::native::foo<4>(int)", "foo<4>"),
         (
-            "void at::native::vectorized_elementwise_kernel<8, at::native::bfloat16_copy_kernel_cuda(at::TensorIterator&)"
+            "void at::native::vectorized_elementwise_kernel<8, at::native::bfloat16_copy_kernel_cuda(at::Iterator&)"
             "::{lambda(float)#1}, std::array<char*, 2ul> >(int, at::native::x)",
             "vectorized_elementwise_kernel ‹bfloat16_copy_kernel_cuda›",
         ),

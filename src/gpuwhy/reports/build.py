@@ -238,7 +238,9 @@ def _verdict(timeline: Timeline, ledgers: Sequence[Ledger], withheld: Sequence[m
     loss = _loss(worst)
     main = loss.accounts[0] if loss.accounts else loss.name
     steps = len(worst.window.steps) if worst.window.steps is not None else 0
-    share = f"{100 * loss.share:.1f} % of the window" + (f", {words.ms(loss.ns / steps)} ms of a step" if steps else "")
+    share = f"{100 * loss.share:.1f} % of the window" + (
+        f", {words.ms(loss.ns / steps)} of {words.ms(worst.window_ns / steps)} ms a step" if steps else ""
+    )
     if within(loss.name, "busy"):
         text = f"{busy}; most of it goes to {words.loss_sentence(loss.name)} ({loss.name}, {share})."
     else:

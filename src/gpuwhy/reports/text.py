@@ -20,6 +20,8 @@ LEAST_SHARE = 0.005
 """Accounts below this share of the window are summed in one line."""
 LEAST_WEIGHT = 0.01
 """Host calls and kernels below this share of the window are not listed."""
+TELL_COPIES = ("idle/outside_operators", "idle/serialization", "idle/host_compute", "idle/untraced")
+"""Idle accounts that copies next to them help to explain; a sync or a loader explains itself."""
 MOST_LEAVES = 5
 """Frames, annotations or kinds of copies listed under one account."""
 MOST_DEVICES = 2
@@ -143,6 +145,8 @@ class _Page:
 
     def copies(self, device: model.DeviceReport, account: str, ns: int, parts: int) -> None:
         """The copies that most of an idle account lies next to."""
+        if account not in TELL_COPIES:
+            return
         near: dict[str, int] = {}
         for one in device.next_to_copy:
             if one.account == account or one.account.startswith(account + "/"):
@@ -151,9 +155,9 @@ class _Page:
             if part >= 0.5 * ns:
                 some = next(one for one in device.next_to_copy if one.copy == copy)
                 each = " a step" if any(not step.startup for step in device.steps) else ""
-                moved = f", {size(some.bytes / parts)}{each}" if some.bytes is not None else ""
-                often = f"{some.copies / parts:,.0f}{each}{moved}"
-                self.line(f"      next to {meaning(copy)} ({often}): {_share(part, ns)} of it", style="dim")
+                moved = f" of together {size(some.bytes / parts)}" if some.bytes is not None else ""
+                often = f"{some.copies / parts:,.0f}{moved}{each}"
+                self.line(f"      {_share(part, ns)} of it next to {meaning(copy)} ({often})", style="dim")
 
     def weights(self, device: model.DeviceReport, entry: model.Entry, parts: int) -> None:
         """What weighs most in an account, and where it was called from."""
@@ -228,7 +232,7 @@ def _window(report: model.Report, device: model.DeviceReport) -> str:
     which = f"step {steps[0].number}" if len(steps) == 1 else f"steps {steps[0].number} to {steps[-1].number}"
     order = sorted(step.ns for step in steps)
     median = ms(order[len(order) // 2])
-    text = f"{which} ({report.window.how}): {length}, {median} ms a step ({ms(order[0])} to {ms(order[-1])})"
+    text = f"{which} ({report.window.how}): {length}, median step {median} ms ({ms(order[0])} to {ms(order[-1])})"
     if device.left_out is not None:
         text += f"; step {device.left_out} is left out, its end is not recorded"
     return text
