@@ -623,6 +623,7 @@ def test_an_endless_value_is_damage_not_memory(back_end: BackEnd) -> None:
     fits = b'[{"name": "' + b"x" * 100 + b'"}]'
     assert back_end.scan([fits], limit=len(fits) - 2).damage is None
     assert back_end.scan([fits], limit=len(fits) - 3).damage is not None
+    assert back_end.scan([b'[{}, "' + b"x" * 100 + b'"]'], limit=100).malformed == 0  # it is damage
 
 
 @both

@@ -28,9 +28,9 @@ app.command("demo")(demo.demo)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from gpuwhy.version import own_version
+        from gpuwhy.version import __version__
 
-        typer.echo(f"gpuwhy {own_version()}")
+        typer.echo(f"gpuwhy {__version__}")
         raise typer.Exit
 
 

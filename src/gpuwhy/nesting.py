@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwhy.arrays import unique
 from gpuwhy.intervals import Rows, Times
 
 MAX_ROUNDS = 40
@@ -59,7 +60,7 @@ class Nesting:
     def open_at(self, thread: Rows, time: Times) -> NDArray[np.int32]:
         """The innermost piece open at each time on each thread, or -1."""
         found = np.full(len(time), -1, np.int32)
-        for one in np.unique(thread):
+        for one in unique(thread):
             part, mine = self.of_thread(int(one)), thread == one
             piece = np.searchsorted(self.start[part], time[mine], side="right") - 1
             piece = np.where(piece >= 0, piece + part.start, -1).astype(np.int32)

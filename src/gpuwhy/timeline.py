@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwhy.arrays import unique
 from gpuwhy.intervals import Times
 from gpuwhy.nesting import Nesting
 
@@ -250,7 +251,7 @@ def sort_ops(ops: DeviceOps, names: list[str]) -> DeviceOps:
 
 def _alphabetical(codes: NDArray[np.int32], names: list[str]) -> NDArray[np.int32]:
     """A number for each code that sorts as its name does."""
-    used = np.unique(codes)
+    used = unique(codes)
     ranked = sorted(used.tolist(), key=names.__getitem__)
     rank = np.zeros(len(names), np.int32)
     rank[ranked] = np.arange(len(ranked))

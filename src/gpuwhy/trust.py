@@ -7,12 +7,14 @@ Each check has its threshold in `LIMITS`, its evidence, what it withholds and ho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwhy.arrays import unique
 from gpuwhy.intervals import running_end
 from gpuwhy.ledger.accounts import HOST_BOUND
 from gpuwhy.ledger.classes import RUNTIME, classify
@@ -23,37 +25,44 @@ from gpuwhy.timeline import CallKind, Timeline
 
 @dataclass(frozen=True)
 class Limit:
-    """Shares from which a check warns and fails; None for never."""
+    """Shares above which a check warns and fails (None: never), of what, and why there."""
 
     warn: float | None
     fail: float | None
+    of: str
+    why: str
 
 
 LIMITS = {
-    "times_plausible": Limit(0.0, 0.01),
-    "launches_recorded": Limit(0.01, 0.5),
-    "operations_recorded": Limit(0.01, 0.1),
-    "graphs_recorded": Limit(0.0, 0.05),
-    "streams_in_order": Limit(0.01, None),
-    "launch_before_operation": Limit(0.01, 0.2),
-    "correlations_unique": Limit(0.0, 0.1),
-    "calls_nest": Limit(0.001, None),
-    "host_known": Limit(0.03, None),
-    "profiler_distortion": Limit(0.25, None),
+    "times_plausible": Limit(0.0, 0.01, "events, or operations", "healthy files have none; 1 % of work is a loss"),
+    "launches_recorded": Limit(0.01, 0.5, "operations in the window", "up to 1 % are the edges of healthy windows"),
+    "operations_recorded": Limit(0.01, 0.1, "kernel launches", "healthy files have none; 10 % lost work is no ledger"),
+    "graphs_recorded": Limit(0.0, 0.05, "graph launches", "each stands for many kernels: one in twenty is a lot"),
+    "launch_before_operation": Limit(0.01, 0.1, "the window", "idle time at stake; 10 % can change the largest cause"),
+    "clock_outliers": Limit(0.01, None, "operations", "fewer that start early are single records, not a clock"),
+    "streams_in_order": Limit(0.01, None, "busy time", "kernels that start as another ends overlap by 0.6 %"),
+    "correlations_unique": Limit(0.0, 0.1, "operations", "healthy files have none"),
+    "calls_nest": Limit(0.001, None, "calls", "asynchronous annotations make a few in healthy files"),
+    "rank_clocks": Limit(None, 0.5, "the shortest recording", "ranks that record one step overlap nearly wholly"),
+    "host_known": Limit(0.03, None, "the window", "what a conclusion may be off by"),
+    "profiler_distortion": Limit(0.25, None, "the window", "below, a slower host hardly changes the step"),
 }
-"""In the order of the checks: shares of events, of operations in the window, of launches, of graph launches, of busy
-time, of operations, of ids, of calls, of the window, of the window. The 3 % of `host_known` and the values that fail a
-ledger are design decisions; the rest lies well above what healthy recordings show (docs/trust.md)."""
+"""All thresholds (docs/trust.md)."""
 
 CPU_ADVICE = "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
 STACK_ADVICE = "record with with_stack=True to see which Python code ran then"
+WORKERS = re.compile(r"MultiProcessingDataLoaderIter|torch/utils/data/dataloader\.py\(\d+\): _(try_)?get_data$")
+"""Calls of a data loader with worker processes."""
 DISTORTION = (1.2, 1.9)
 """How much PyTorch's profiler slowed one and the same host-bound loop (measured on H200 hosts)."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check's outcome. `withholds` names what must not be concluded: `ledger`, `idle causes`, `ranks`, `gains`."""
+    """One check's outcome. `withholds` names what must not be concluded from this profile.
+
+    `ledger` (nothing may be), `idle causes`, `ranks` (comparing them), `exact shares of host-bound time`.
+    """
 
     check: str
     level: str
@@ -90,6 +99,8 @@ def _level(name: str, share: float) -> str:
 
 def percent(share: float) -> str:
     """A share in percent; a small one keeps a digit, so that it does not read as none."""
+    if 0 < share < 0.0005:
+        return "less than 0.1 %"
     return f"{100 * share:.1f} %" if share < 0.9995 or share >= 1 else "99.9 %"
 
 
@@ -111,11 +122,13 @@ def _recording_complete(timeline: Timeline) -> Check:
 
 def _times_plausible(timeline: Timeline) -> Check:
     bad, events = sum(s.implausible for s in timeline.sources), sum(s.events for s in timeline.sources)
-    level = _level("times_plausible", bad / max(events, 1))
+    work = sum(s.implausible_operations for s in timeline.sources)
+    level = _level("times_plausible", max(bad / max(events, 1), work / max(work + len(timeline.ops), 1)))
     return Check(
         "times_plausible",
         level,
-        f"{bad:,} of {events:,} events have no usable time (absent, negative or over a day) and were left out"
+        f"{bad:,} of {events:,} events ({work:,} of them device operations) have no usable time (absent, negative or "
+        "over a day) and were left out"
         if bad
         else "every event has a plausible time",
         "record again; if it stays, report it to the profiler's makers" if bad else None,
@@ -125,8 +138,8 @@ def _times_plausible(timeline: Timeline) -> Check:
 
 def _steps_found(ledgers: Sequence[Ledger]) -> Check | None:
     windows = [ledger.window for ledger in ledgers]
-    if not windows or any(w.how == "time" for w in windows):
-        return None
+    if any(w.how == "time" or (w.how == "all" and not w.note) for w in windows):
+        return None  # chosen so
     advice = "record at least six steps: schedule(wait=1, warmup=3, active=6) and prof.step() in the loop"
     if any(w.steps is None for w in windows):
         how = "the whole recording is judged, start and end included"
@@ -165,36 +178,73 @@ def _launches_recorded(timeline: Timeline, ledgers: Sequence[Ledger]) -> Check:
 
 
 def _operations_recorded(timeline: Timeline, ledgers: Sequence[Ledger]) -> list[Check]:
-    """Launch calls that no recorded operation belongs to, between the first and the last launch that has one."""
+    """Launch calls that no recorded operation belongs to, between the first and the last launch that has one.
+
+    Calls that enqueue a host function, launches that a graph was captured from, and launches around or within one
+    that has an operation (a driver call within a runtime call) are not lost.
+    """
     calls, launch = timeline.calls, timeline.ops.launch
     linked = np.zeros(len(calls), bool)
     linked[launch[launch >= 0]] = True
     runtime = np.flatnonzero(calls.kind == CallKind.RUNTIME)
     is_launch = classify(calls.name[runtime], timeline.names, RUNTIME, lambda c: int(c == "launch")) == 1
     kernel = runtime[is_launch & _named(timeline, runtime, lambda n: "Launch" in n and "HostFunc" not in n)]
+    kernel = kernel[_in_launch_spans(timeline, ledgers, kernel)]
+    lost = ~linked[kernel] & ~_captured(timeline, kernel) & ~_doubled(timeline, kernel, linked)
     graph = _named(timeline, kernel, lambda n: "GraphLaunch" in n)
-    first, last = _launch_span(timeline, ledgers)
-    inside = (calls.start[kernel] >= first) & (calls.start[kernel] <= last)
     return [
         _lost(
             "operations_recorded",
             "kernel launches",
-            int((inside & ~graph).sum()),
-            int((inside & ~graph & ~linked[kernel]).sum()),
-            "the profiler dropped records, or the launches were captured into a graph: record fewer steps, "
-            "or without profile_memory and with_stack",
+            int((linked[kernel] & ~graph).sum()),
+            int((lost & ~graph).sum()),
+            "the profiler dropped records: record fewer steps, or without profile_memory and with_stack",
         ),
         _lost(
             "graphs_recorded",
             "graph launches",
-            int((inside & graph).sum()),
-            int((inside & graph & ~linked[kernel]).sum()),
+            int((linked[kernel] & graph).sum()),
+            int((lost & graph).sum()),
             "start the profiler before the graph is captured, or record with a newer PyTorch and driver",
         ),
     ]
 
 
-def _lost(check: str, what: str, count: int, lost: int, advice: str) -> Check:
+def _captured(timeline: Timeline, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether the calls lie between the begin and the end of a capture in their process: they ran nothing."""
+    found = np.zeros(len(rows), bool)
+    calls = timeline.calls
+    marks = np.flatnonzero(calls.kind == CallKind.RUNTIME)
+    marks = marks[_named(timeline, marks, lambda n: "BeginCapture" in n or "EndCapture" in n)]
+    if not len(marks):
+        return found
+    processes = {(t.rank, t.process) for t in timeline.threads}
+    number = {process: i for i, process in enumerate(sorted(processes))}
+    process = np.array([number[t.rank, t.process] for t in timeline.threads])[calls.thread]
+    for one in unique(process[marks]).tolist():
+        mine = marks[process[marks] == one]
+        mine = mine[np.argsort(calls.start[mine], kind="stable")]
+        begins = _named(timeline, mine, lambda n: "BeginCapture" in n)
+        depth = np.concatenate(([0], np.cumsum(np.where(begins, 1, -1))))
+        depth -= min(0, int(depth.min()))  # a capture that was under way when the recording began
+        at = np.searchsorted(calls.start[mine], calls.start[rows], side="right")
+        found |= (process[rows] == one) & (depth[at] > 0)
+    return found
+
+
+def _doubled(timeline: Timeline, rows: NDArray[np.int64], linked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether the calls lie directly around or within a call that has an operation."""
+    nesting = timeline.nesting
+    around = np.flatnonzero(nesting.parent >= 0)
+    inner, outer = nesting.call[around], nesting.call[nesting.parent[around]]
+    doubled = np.zeros(len(timeline.calls), bool)
+    doubled[outer[linked[inner]]] = True
+    doubled[inner[linked[outer]]] = True
+    return doubled[rows]
+
+
+def _lost(check: str, what: str, recorded: int, lost: int, advice: str) -> Check:
+    count = recorded + lost
     share = lost / max(count, 1)
     level = _level(check, share)
     if not lost:
@@ -218,29 +268,52 @@ def _named(timeline: Timeline, rows: NDArray[np.int64], test: Callable[[str], bo
     return table[timeline.calls.name[rows]]
 
 
-def _launch_span(timeline: Timeline, ledgers: Sequence[Ledger]) -> tuple[int, int]:
-    """Host times of the first and last launch of operations in the windows."""
-    rows = np.concatenate([_in_window(timeline, ledger) for ledger in ledgers])
-    launch = timeline.ops.launch[rows]
-    start = timeline.calls.start[launch[launch >= 0]]
-    return (int(start.min()), int(start.max())) if len(start) else (0, -1)
+def _in_launch_spans(timeline: Timeline, ledgers: Sequence[Ledger], calls: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether the calls start between the first and the last launch of operations in a window of their rank."""
+    found = np.zeros(len(calls), bool)
+    ranks = np.array([thread.rank for thread in timeline.threads], np.int64)
+    start = timeline.calls.start[calls]
+    for ledger in ledgers:
+        launch = timeline.ops.launch[_in_window(timeline, ledger)]
+        span = timeline.calls.start[launch[launch >= 0]]
+        if len(span):
+            mine = ranks[timeline.calls.thread[calls]] == timeline.devices[ledger.device].rank
+            found |= mine & (start >= span.min()) & (start <= span.max())
+    return found
+
+
+def _rounding(timeline: Timeline, ledger: Ledger) -> int:
+    """By how much rounding may have moved two times of the ledger's file against each other, in ns."""
+    rank = timeline.devices[ledger.device].rank
+    unit = max(source.resolution_ns for source in timeline.sources if source.rank == rank)
+    return unit if unit > 1 else 0
 
 
 def _launch_before_operation(timeline: Timeline, ledgers: Sequence[Ledger]) -> Check:
-    rows = np.concatenate([_in_window(timeline, ledger) for ledger in ledgers])
-    rows = rows[timeline.ops.launch[rows] >= 0]
-    early = timeline.calls.start[timeline.ops.launch[rows]] - timeline.ops.start[rows]
-    count = int((early > 0).sum())
-    share = count / max(len(rows), 1)
-    level = _level("launch_before_operation", share)
+    """What the host did in a gap is known only as well as its clock agrees with the device's."""
+    count = linked = stake = skew = 0
+    for ledger in ledgers:
+        ops = timeline.ops.take(_in_window(timeline, ledger))
+        launch = ops.launch[ops.launch >= 0]
+        early = np.sort(timeline.calls.start[launch] - ops.start[ops.launch >= 0])[::-1]
+        early = np.where(early > _rounding(timeline, ledger), early, 0)
+        count, linked = count + int((early > 0).sum()), linked + len(early)
+        if len(early):
+            skew = max(skew, int(early[0]))
+            off = int(early[int((LIMITS["clock_outliers"].warn or 0) * len(early))])
+            gap = ops.start[1:] - running_end(ops.end)[1:]
+            stake += int(np.clip(gap, 0, off).sum())
     if not count:
         return Check("launch_before_operation", "ok", "no operation starts before its launch")
+    share = stake / max(sum(ledger.window_ns for ledger in ledgers), 1)
+    level = _level("launch_before_operation", share)
     return Check(
         "launch_before_operation",
         "note" if level == "ok" else level,
-        f"{count:,} of {len(rows):,} operations start before the call that launched them ({percent(share)}, by up to "
-        f"{early.max() / 1000:,.1f} µs): the clocks of host and device do not agree",
-        "causes of idle time are off by about that much; a newer driver and PyTorch align the clocks better",
+        f"{count:,} of {linked:,} operations start before the call that launched them (by up to "
+        f"{skew / 1000:,.1f} µs): the clocks of host and device do not agree, so that causes of idle time may be "
+        f"off by {percent(share)} of the window",
+        "a newer driver and PyTorch align the clocks better",
         ("idle causes",) if level == "fail" else (),
     )
 
@@ -250,10 +323,12 @@ def _streams_in_order(timeline: Timeline, ledgers: Sequence[Ledger]) -> Check:
     for ledger in ledgers:
         ops = timeline.ops.take(_in_window(timeline, ledger))
         busy += ledger.busy_ns
-        for stream in np.unique(ops.stream):
+        rounding = _rounding(timeline, ledger)
+        for stream in unique(ops.stream):
             start, end = ops.start[ops.stream == stream], ops.end[ops.stream == stream]
             before = running_end(end)
-            lap = (before > start) & (end > start)
+            lap = (end > start) & (before > start)
+            lap[lap] &= before[lap] - start[lap] > rounding
             overlapping += int((np.minimum(before, end) - start)[lap].sum())
             count += int(lap.sum())
     share = overlapping / max(busy, 1)
@@ -275,7 +350,7 @@ def _correlations_unique(timeline: Timeline) -> Check:
     return Check(
         "correlations_unique",
         level,
-        f"{shared:,} correlation ids belong to several calls: the last call before the operation is taken",
+        f"{shared:,} ids of operations belong to several calls: the last call before the operation is taken",
         "files merged by hand mix up their ids: give each file by itself",
         ("idle causes",) if level == "fail" else (),
     )
@@ -299,7 +374,7 @@ def _rank_clocks(timeline: Timeline) -> Check | None:
         return None
     start, end = max(s.start_ns for s in timeline.sources), min(s.end_ns for s in timeline.sources)
     shortest = min(s.end_ns - s.start_ns for s in timeline.sources)
-    if shortest > 0 and (end - start) / shortest > 0.5:
+    if shortest > 0 and _level("rank_clocks", 1 - (end - start) / shortest) == "ok":
         return Check("rank_clocks", "ok", "the recordings of all ranks overlap")
     return Check(
         "rank_clocks",
@@ -335,7 +410,7 @@ def _profiler_distortion(timeline: Timeline, ledgers: Sequence[Ledger]) -> Check
     share = host / max(sum(ledger.window_ns for ledger in ledgers), 1)
     if not has_operators or _level("profiler_distortion", share) == "ok":
         return None
-    loads = any("DataLoader" in name and "__next__" in name for name in timeline.names)
+    loads = any(WORKERS.search(name) for name in timeline.names)
     hides = (
         " It does not slow the loader's workers: part of the wait for the loader hides behind the slowed host."
         if loads

@@ -1,15 +1,3 @@
-"""The installed version of gpuwhy."""
+"""The version of gpuwhy: the only place (asking the installed metadata takes longer than a small profile)."""
 
-from __future__ import annotations
-
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
-
-
-@cache
-def own_version() -> str:
-    """The version, or `unknown` where gpuwhy runs without being installed."""
-    try:
-        return version("gpuwhy")
-    except PackageNotFoundError:
-        return "unknown"
+__version__ = "0.1.0"

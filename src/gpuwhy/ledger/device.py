@@ -8,6 +8,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwhy.arrays import unique
 from gpuwhy.intervals import Intervals, Rows, complement, overlap, running_end, union
 from gpuwhy.ledger.accounts import Accounts
 from gpuwhy.ledger.classes import COPIES, KERNELS, OPERATORS, OPTIMIZER_STEP, classify
@@ -130,7 +131,7 @@ def _hidden(
     charged = np.zeros(int(account.max(initial=0)) + 1, np.int64)
     np.add.at(charged, account[row], owned.end - owned.start)
     hidden = {}
-    for one in np.unique(account[high > low]).tolist():
+    for one in unique(account[high > low]).tolist():
         mine = account == one
         rest = union(low[mine], high[mine]).total - int(charged[one])
         if rest:

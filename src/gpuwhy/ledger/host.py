@@ -16,6 +16,8 @@ from gpuwhy.timeline import CallKind, Timeline
 
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """Objects' addresses in frame names (`<built-in method step of Optimizer object at 0x7f…>`) say nothing."""
+MAX_FAMILY = 32
+"""Threads of a family that are looked at: autograd has one thread a device; more is no autograd, or an attack."""
 ROLES = ("main", "backward", "other")
 
 
@@ -137,5 +139,5 @@ def _families(timeline: Timeline, role: NDArray[np.int8]) -> tuple[tuple[int, ..
         kin = [t for t in members if role[t] != ROLES.index("other")]
         kin.sort(key=lambda t: int(role[t]))
         for thread in kin:
-            family[thread] = (thread, *(t for t in kin if t != thread))
+            family[thread] = (thread, *(t for t in kin[:MAX_FAMILY] if t != thread))
     return tuple(family)

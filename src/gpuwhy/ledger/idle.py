@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwhy.arrays import unique
 from gpuwhy.intervals import Intervals, Rows, difference, union
 from gpuwhy.ledger.accounts import Accounts
 from gpuwhy.ledger.charges import Charges, charge_intervals, charge_nested
@@ -53,7 +54,7 @@ def idle_time(
     after = Intervals(until[until < end], end[until < end])
     charges.append(_plain(after, accounts.number("idle/device"), edge))
     thread = timeline.calls.thread[call]
-    for one in np.unique(thread).tolist():
+    for one in unique(thread).tolist():
         mine = (thread == one) & (until > start)
         charges += _on_thread(timeline, host, one, Intervals(start[mine], until[mine]), accounts, edge)
     return Charges.join(charges)
@@ -96,10 +97,10 @@ def next_to_copies(
     ends = (found.ended_by >= 0) & is_copy[account[found.ended_by]]
     copy = np.where(begins, before, np.where(ends, found.ended_by, -1))
     parts = {}
-    for one in np.unique(account[copy[copy >= 0]]).tolist():
+    for one in unique(account[copy[copy >= 0]]).tolist():
         mine = (copy >= 0) & (account[copy] == one)
         both = np.concatenate((copy[mine], found.ended_by[mine & ends]))
-        parts[one] = Gaps(_rows(found.time, mine), found.ended_by[mine]), np.unique(both[account[both] == one])
+        parts[one] = Gaps(_rows(found.time, mine), found.ended_by[mine]), unique(both[account[both] == one])
     return parts
 
 
@@ -113,7 +114,7 @@ def after_sync(timeline: Timeline, host: Host, sync: int, found: Gaps, ops: Devi
     launch = found.launch(ops)
     rows = np.flatnonzero(launch >= 0)
     thread = timeline.calls.thread[launch[rows]]
-    for one in np.unique(thread).tolist():
+    for one in unique(thread).tolist():
         mine = rows[thread == one]
         time = found.time.start[mine]
         length = found.time.end[mine] - time

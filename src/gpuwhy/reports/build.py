@@ -8,6 +8,7 @@ from dataclasses import asdict
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwhy.arrays import unique
 from gpuwhy.ledger.accounts import HOST_BOUND, WAITING, within
 from gpuwhy.ledger.charges import Charges
 from gpuwhy.ledger.partition import Basis, Ledger
@@ -15,7 +16,7 @@ from gpuwhy.reports import model, words
 from gpuwhy.steps import STEP_MARK, Steps
 from gpuwhy.timeline import Timeline
 from gpuwhy.trust import Check
-from gpuwhy.version import own_version
+from gpuwhy.version import __version__
 
 BESIDE = 0.5
 """Copies are named in the verdict if this share of the loss lies in gaps that they begin or end."""
@@ -30,7 +31,7 @@ def build(of: Basis, ledgers: Sequence[Ledger], found: Sequence[Check], top: int
         model.Withheld(what="gains", why=GAINS_LATER)
     ]
     return model.Report(
-        gpuwhy=own_version(),
+        gpuwhy=__version__,
         source=_source(timeline, ledgers),
         window=model.WindowInfo(
             start_ns=first.window.start,
@@ -213,7 +214,7 @@ def _heaviest(
             continue
         taken[number] = taken.get(number, 0) + 1
         mine = rows[best[starts[group] : starts[group + 1]]]
-        count = len(mine) if same is None else len(np.unique(same[mine]))
+        count = len(mine) if same is None else len(unique(same[mine]))
         found.append((accounts[number], name, int(total[group]), count, int(mine[0])))
     return found
 

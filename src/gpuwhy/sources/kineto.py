@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwhy.arrays import unique
 from gpuwhy.errors import GpuwhyError
 from gpuwhy.nesting import nest
 from gpuwhy.sources import columns
@@ -93,7 +94,7 @@ def timeline(events: Events, file: str, damage: str | None) -> Timeline:
         duplicate_correlations=duplicates,
         start_ns=0,
         end_ns=int(max(ops.end.max(initial=0), calls.end.max(initial=0))),
-        resolution_ns=1000 if era in WHOLE_MICROSECONDS else 1,
+        resolution_ns=1000 if era in WHOLE_MICROSECONDS and not ((ops.start + zero) % 1000).any() else 1,
     )
     return Timeline(
         names=names,
@@ -175,7 +176,7 @@ class _Threads:
         other[pids] = np.arange(len(pids))
         pair = other[pid] * len(tids) + place[tid]
         table = np.full(max(1, len(pids) * len(tids)), -1, np.int32)
-        present = np.unique(pair) if len(table) > 10 * len(pair) + 10**6 else np.flatnonzero(_seen(pair, len(table)))
+        present = unique(pair) if len(table) > 10 * len(pair) + 10**6 else np.flatnonzero(_seen(pair, len(table)))
         keys = [(int(pids[i // len(tids)]), int(tids[i % len(tids)])) for i in present.tolist()]
         if add:
             new = sorted(set(keys) - self.number.keys(), key=lambda k: tuple(self.texts[c].zfill(20) for c in k))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwhy.arrays import unique
 from gpuwhy.intervals import Rows, Times, ranges
 from gpuwhy.timeline import MISSING, CallKind, Device, DeviceOps, HostCalls
 
@@ -81,7 +82,7 @@ def _by_id(
         # rows ascend by (thread, start) under each id, so that a call within another directly follows it
         thread, end = calls.thread[rows], calls.end[rows]
         apart = (ids[1:] == ids[:-1]) & ((thread[1:] != thread[:-1]) | (start[1:] >= end[:-1]))
-        ambiguous = int(np.isin(np.unique(ids[1:][apart]), wanted[many]).sum())
+        ambiguous = int(np.isin(unique(ids[1:][apart]), wanted[many]).sum())
     return found, ambiguous
 
 
@@ -100,7 +101,7 @@ def _by_arrow(ops: DeviceOps, devices: Sequence[Device], calls: HostCalls, arrow
     )
     found = np.full(len(ops), -1, np.int32)
     runtime = np.flatnonzero(calls.kind == CallKind.RUNTIME)
-    for thread in np.unique(arrows.thread):
+    for thread in unique(arrows.thread):
         mine = runtime[calls.thread[runtime] == thread]
         hit = np.flatnonzero((arrow >= 0) & (arrows.thread[arrow] == thread))
         if not len(mine) or not len(hit):

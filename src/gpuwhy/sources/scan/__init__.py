@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 
 from gpuwhy.sources.columns import TABLES, Table
-from gpuwhy.sources.scan import compiled, pure
+from gpuwhy.sources.scan import compiled
 from gpuwhy.sources.scan.events import Events, NotEvents
 
 __all__ = ["Events", "NotEvents", "is_compiled", "scan"]
@@ -34,5 +34,8 @@ def scan(
     bytes read every few MB. Raises `NotEvents` where there is no list of events; what `chunks` raises passes
     through.
     """
-    read = compiled.scan if is_compiled() else pure.scan
-    return read(chunks, tables, on_progress=on_progress)
+    if is_compiled():
+        return compiled.scan(chunks, tables, on_progress=on_progress)
+    from gpuwhy.sources.scan import pure  # imported only where it is needed: it costs a small profile its time
+
+    return pure.scan(chunks, tables, on_progress=on_progress)

@@ -205,9 +205,10 @@ class _Reader:
         if text[at] == "]":
             state.where = Where.AFTER_ALL if state.is_list else Where.AFTER_VALUE
             return at + 1
-        at = skip_value(text, at, 0)
-        state.malformed += 1
-        return at
+        end = skip_value(text, at, 0)
+        if end - at <= limit:
+            state.malformed += 1
+        return end
 
     @staticmethod
     def _is_plain(text: str, at: int, end: int) -> bool:

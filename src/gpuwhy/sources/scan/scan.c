@@ -32,16 +32,16 @@
 
 /* One element of the event list. */
 static const byte *read_element(Scanner *s, const byte *p, enum status *status) {
+    const byte *start = p;
+    bool is_event = *p == '{';
     s->report.inside = true;
-    if (*p != '{') {
-        p = skip_value(&s->in, p, 0);
-        if (p) s->report.malformed++;
+    s->report.found |= is_event;
+    p = is_event ? walk_event(s, p) : skip_value(&s->in, p, 0);
+    if (!p || (uint64_t)(p - start) > s->limit) return p;
+    if (!is_event) {
+        s->report.malformed++;
         return p;
     }
-    s->report.found = true;
-    const byte *start = p;
-    p = walk_event(s, p);
-    if (!p || (uint64_t)(p - start) > s->limit) return p;
     Route spare;
     const Route *to = route(s, present(s, CAT), present(s, PH), &spare);
     if (to->table >= 0) {
