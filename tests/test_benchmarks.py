@@ -272,3 +272,17 @@ def test_a_rank_is_added_for_hta(small: Path, tmp_path: Path) -> None:
     assert profile == json.loads(tiny())
     assert compare.with_rank(copy, tmp_path) == copy
     assert compare.size_of(small) == (len(tiny()), len(profile["traceEvents"]))
+
+
+def test_the_ledger_of_a_grown_profile_is_the_sum_of_its_copies(grower: Any, tmp_path: Path) -> None:
+    demo = Path(__file__).resolve().parents[1] / "src/gpuwhy/data/demo.pt.trace.json.gz"
+    out = tmp_path / "grown.json.gz"
+    assert grower.main([str(demo), str(out), "--copies", "3"]) == 0
+    ledgers = load("ledger_of_copies")
+    assert ledgers.check(str(demo), str(out))
+    other = tmp_path / "other.json.gz"
+    longer = re.sub(
+        r'("cat": "kernel"[^}]*"dur": \d+)(\.\d{3})', r"\g<1>1\2", text_of(out), count=1
+    )  # one kernel longer
+    other.write_bytes(gzip.compress(longer.encode()))
+    assert not ledgers.check(str(demo), str(other))

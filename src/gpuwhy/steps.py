@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwhy.arrays import quantiles
 from gpuwhy.intervals import Rows, Times
 from gpuwhy.timeline import CallKind, DeviceOps, OpKind, Timeline
 
@@ -109,7 +110,7 @@ def _steady(steps: Steps) -> Window:
     if steps.open_ended and steps.recorded >= FEW_STEPS and count > 1:
         left_out, count = int(steps.number[-1]), count - 1
     length = steps.length[:count]
-    slow = length > STARTUP_RATIO * np.median(length)
+    slow = length > STARTUP_RATIO * quantiles(length, (0.5,))[0]
     first = int(np.argmin(slow)) if not slow.all() else 0
     kept = _part(steps, first, count)
     note = None
@@ -236,7 +237,7 @@ def _steps_from_repetition(timeline: Timeline, device: int) -> Steps | None:
     codes, times = np.unique(name, return_counts=True)
     for code in codes[np.argsort(times, kind="stable")][np.sort(times) >= REPEATS][:50].tolist():
         place = np.flatnonzero(name == code)
-        period = int(np.median(np.diff(place)))
+        period = int(quantiles(np.diff(place), (0.5,))[0])
         regular = np.diff(place) == period
         part = name[place[0] : place[-1] + period]
         if regular.mean() < REPEAT_MATCH or (part[:-period] == part[period:]).mean() < REPEAT_MATCH:

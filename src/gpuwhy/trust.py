@@ -20,7 +20,7 @@ from gpuwhy.ledger.accounts import HOST_BOUND
 from gpuwhy.ledger.classes import RUNTIME, classify
 from gpuwhy.ledger.partition import Ledger
 from gpuwhy.steps import FEW_STEPS
-from gpuwhy.timeline import CallKind, Timeline
+from gpuwhy.timeline import MISSING, CallKind, Timeline
 
 
 @dataclass(frozen=True)
@@ -183,9 +183,8 @@ def _operations_recorded(timeline: Timeline, ledgers: Sequence[Ledger]) -> list[
     Calls that enqueue a host function, launches that a graph was captured from, and launches around or within one
     that has an operation (a driver call within a runtime call) are not lost.
     """
-    calls, launch = timeline.calls, timeline.ops.launch
-    linked = np.zeros(len(calls), bool)
-    linked[launch[launch >= 0]] = True
+    calls = timeline.calls
+    linked = _linked(timeline)
     runtime = np.flatnonzero(calls.kind == CallKind.RUNTIME)
     is_launch = classify(calls.name[runtime], timeline.names, RUNTIME, lambda c: int(c == "launch")) == 1
     kernel = runtime[is_launch & _named(timeline, runtime, lambda n: "Launch" in n and "HostFunc" not in n)]
@@ -208,6 +207,21 @@ def _operations_recorded(timeline: Timeline, ledgers: Sequence[Ledger]) -> list[
             "start the profiler before the graph is captured, or record with a newer PyTorch and driver",
         ),
     ]
+
+
+def _linked(timeline: Timeline) -> NDArray[np.bool_]:
+    """Whether each call launched a recorded operation, or at least has an id that an operation of its rank carries."""
+    calls, ops = timeline.calls, timeline.ops
+    linked = np.zeros(len(calls), bool)
+    linked[ops.launch[ops.launch >= 0]] = True
+    if any(source.duplicate_correlations for source in timeline.sources):
+        thread_rank = np.array([thread.rank for thread in timeline.threads], np.int64)
+        device_rank = np.array([device.rank for device in timeline.devices], np.int64)
+        rank = thread_rank[calls.thread]
+        for one in np.unique(device_rank).tolist():
+            ids = ops.correlation[device_rank[ops.device] == one]
+            linked |= (rank == one) & np.isin(calls.correlation, ids[ids != MISSING])
+    return linked
 
 
 def _captured(timeline: Timeline, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

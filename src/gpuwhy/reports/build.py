@@ -8,7 +8,7 @@ from dataclasses import asdict
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.arrays import unique
+from gpuwhy.arrays import quantiles, unique
 from gpuwhy.ledger.accounts import HOST_BOUND, WAITING, within
 from gpuwhy.ledger.charges import Charges
 from gpuwhy.ledger.partition import Basis, Ledger
@@ -69,18 +69,18 @@ def _range(steps: Steps | None) -> list[int] | None:
 def _step(steps: Steps | None) -> model.StepInfo:
     if steps is None or not len(steps):
         return model.StepInfo(count=0, median_ns=None, p10_ns=None, p90_ns=None, unprofiled_ns=None, samples=None)
-    median, low, high = _spread(steps.length)
+    median, low, high = _spread(steps.length).tolist()
     return model.StepInfo(count=len(steps), median_ns=median, p10_ns=low, p90_ns=high, unprofiled_ns=None, samples=None)
 
 
-def _spread(ns: NDArray[np.int64]) -> list[int]:
-    """Median, 10th and 90th percentile, as whole ns."""
-    return [round(float(x)) for x in np.percentile(ns, [50, 10, 90])]
+def _spread(ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Median, 10th and 90th percentile along the first axis, as whole ns."""
+    return np.rint(quantiles(ns, (0.5, 0.1, 0.9))).astype(np.int64)
 
 
 def _device(of: Basis, ledger: Ledger, top: int) -> model.DeviceReport:
     device, window = of.timeline.devices[ledger.device], ledger.window
-    per_step = window.steps is not None
+    per_step = _spread(ledger.by_step).T.tolist() if window.steps is not None else None
     return model.DeviceReport(
         rank=device.rank,
         device=device.number,
@@ -96,7 +96,7 @@ def _device(of: Basis, ledger: Ledger, top: int) -> model.DeviceReport:
                 account=account,
                 ns=int(ns),
                 share=int(ns) / ledger.window_ns,
-                per_step=_spread(ledger.by_step[:, i]) if per_step else None,
+                per_step=per_step[i] if per_step else None,
             )
             for i, (account, ns) in enumerate(zip(ledger.accounts, ledger.ns, strict=True))
         ],

@@ -28,7 +28,13 @@ MOST_DEVICES = 2
 """With more devices than this, one line each and the details of the least busy one."""
 MOST_WIDTH, LEAST_WIDTH = 100, 60
 FIGURES = 21
-"""Width of the two columns of figures."""
+"""Width of the columns of time and share."""
+SPREAD, SPREAD_WIDTH = 15, 96
+"""Width of the column of spreads, and of the page from which on it is shown."""
+LEAST_STEPS = 3
+"""Fewer steps have no spread."""
+MOST_OF = 0.5
+"""Copies are named next to an account if this share of it lies there."""
 
 LEVEL_STYLE = {"note": "cyan", "warn": "yellow", "fail": "bold red"}
 
@@ -58,7 +64,7 @@ class _Page:
             self.overview()
             devices = [min(devices, key=lambda d: d.busy_ns / d.window_ns)]
         for device in devices:
-            self.device(device)
+            _Section(self, device).render()
         self.trust()
 
     def line(self, text: str = "", figures: str = "", style: str = "") -> None:
@@ -88,119 +94,6 @@ class _Page:
         self.line("Details of the least busy one (choose with --device):", style="dim")
         self.line()
 
-    def device(self, device: model.DeviceReport) -> None:
-        steps = [step for step in device.steps if not step.startup]
-        count = len(steps)
-        self.paragraph(f"{_label(self.report, device)}, {_window(self.report, device)}")
-        self.line()
-        unit = "ms a step" if count else "ms"
-        self.line("where the time went", f"{unit:>11} {'of window':>9}", style="bold")
-        parts = max(count, 1)
-        groups = {"busy": device.busy_ns, "idle": device.window_ns - device.busy_ns}
-        for group in sorted(groups, key=lambda g: -groups[g]):
-            if groups[group]:
-                self.row(0, group, groups[group], parts, device, style="bold")
-                self.accounts(device, group, parts)
-        self.line()
-        self.beside(device, parts)
-
-    def row(self, depth: int, text: str, ns: int, parts: int, device: model.DeviceReport, style: str = "") -> None:
-        figures = f"{ms(ns / parts):>11} {_share(ns, device.window_ns):>9}"
-        self.line("  " * depth + text, figures, style)
-
-    def accounts(self, device: model.DeviceReport, group: str, parts: int) -> None:
-        """The accounts of a group, those that share a name under it together; small ones in one line."""
-        families: dict[str, list[model.Entry]] = {}
-        for entry in device.ledger:
-            if entry.account.startswith(group + "/"):
-                families.setdefault(entry.account.split("/")[1], []).append(entry)
-        total = {name: sum(e.ns for e in entries) for name, entries in families.items()}
-        shown = [name for name in families if total[name] >= LEAST_SHARE * device.window_ns]
-        for name in sorted(shown, key=lambda n: -total[n]):
-            entries = families[name]
-            alone = len(entries) == 1
-            label = entries[0].account.split("/", 1)[1] if alone else name
-            told = meaning(entries[0].account if alone else f"{group}/{name}")
-            self.row(1, f"{clean(label):<17} {told}", total[name], parts, device)
-            if alone:
-                self.weights(device, entries[0], parts)
-            else:
-                self.leaves(device, entries, parts)
-            self.copies(device, f"{group}/{name}", total[name], parts)
-        small = [name for name in families if name not in shown]
-        if small:
-            rest = sum(total[name] for name in small)
-            self.row(1, f"{len(small)} smaller: {', '.join(sorted(small))}", rest, parts, device)
-
-    def leaves(self, device: model.DeviceReport, entries: list[model.Entry], parts: int) -> None:
-        shown = [e for e in entries if e.share >= LEAST_SHARE][:MOST_LEAVES]
-        for entry in shown:
-            told = meaning(entry.account)
-            label = clean(entry.account.split("/", 2)[2])
-            self.row(2, f"{label}: {told}" if told else label, entry.ns, parts, device)
-            self.weights(device, entry, parts)
-        rest = [e for e in entries if e not in shown]
-        if rest:
-            self.row(2, f"{len(rest)} smaller", sum(e.ns for e in rest), parts, device)
-
-    def copies(self, device: model.DeviceReport, account: str, ns: int, parts: int) -> None:
-        """The copies that most of an idle account lies next to."""
-        if account not in TELL_COPIES:
-            return
-        near: dict[str, int] = {}
-        for one in device.next_to_copy:
-            if one.account == account or one.account.startswith(account + "/"):
-                near[one.copy] = near.get(one.copy, 0) + one.ns
-        for copy, part in near.items():
-            if part >= 0.5 * ns:
-                some = next(one for one in device.next_to_copy if one.copy == copy)
-                each = " a step" if any(not step.startup for step in device.steps) else ""
-                moved = f" of together {size(some.bytes / parts)}" if some.bytes is not None else ""
-                often = f"{some.copies / parts:,.0f}{moved}{each}"
-                self.line(f"      {_share(part, ns)} of it next to {meaning(copy)} ({often})", style="dim")
-
-    def weights(self, device: model.DeviceReport, entry: model.Entry, parts: int) -> None:
-        """What weighs most in an account, and where it was called from."""
-        for weight in device.weights:
-            if weight.account != entry.account or weight.ns < LEAST_WEIGHT * device.window_ns:
-                continue
-            name = clean(weight.name)
-            often = weight.count / parts
-            times = f"{often:,.0f} ×" if often >= 1 else f"{weight.count} in all ×"
-            label = kernel_name(name) if entry.account.startswith("busy/") else name
-            is_frame = name in entry.account
-            if not is_frame:
-                self.row(3, f"{times} {label}", weight.ns, parts, device, style="dim")
-            path = _callers(weight.path, weight.name)
-            if path:
-                lead = "        in " if is_frame else "        from "
-                self.line(lead + _join(path, self.width - len(lead)), style="dim")
-
-    def beside(self, device: model.DeviceReport, parts: int) -> None:
-        """What costs nothing by itself, or was left out, or is not known."""
-        if device.largest_loss.name in ("host-bound", "waiting"):
-            loss = device.largest_loss
-            names = ", ".join(account.split("/")[1] for account in loss.accounts)
-            self.row(0, f"{loss.name}: {names}", loss.ns, parts, device, style="bold")
-        for entry in device.hidden:
-            if entry.share >= LEAST_SHARE:
-                self.row(0, f"hidden: {entry.account} under other work", entry.ns, parts, device)
-        total = sum(wait.ns for wait in device.after_sync)
-        if total >= LEAST_SHARE * device.window_ns:
-            self.row(0, "idle that follows a blocking call (counted above)", total, parts, device)
-            for wait in device.after_sync:
-                path = _callers(wait.path, wait.call)
-                lead = f"{clean(wait.call)}{' from ' if path else ''}"
-                text = lead + _join(path, max(self.width - FIGURES - len(lead) - 4, 10))
-                self.row(1, text, wait.ns, parts, device, style="dim")
-        self.row(0, "not known (untraced, or host code without frames)", device.unknown_ns, parts, device)
-        startup = [step for step in device.steps if step.startup]
-        if startup:
-            numbers = f"{startup[0].number}" + (f" to {startup[-1].number}" if len(startup) > 1 else "")
-            total = sum(step.ns for step in startup)
-            self.paragraph(f"start-up, not judged: step {numbers}, {ms(total)} ms in all")
-        self.line()
-
     def trust(self) -> None:
         told = [check for check in self.report.trust if check.level != "ok"]
         if not told:
@@ -216,6 +109,134 @@ class _Page:
             )
             if check.advice:
                 self.paragraph(f"→ {check.advice}", first="        ", rest="          ")
+
+
+class _Section:
+    """The part of the page on one device."""
+
+    def __init__(self, page: _Page, device: model.DeviceReport) -> None:
+        self.page, self.device = page, device
+        self.steps = [step for step in device.steps if not step.startup]
+        self.parts = max(len(self.steps), 1)
+        self.spread = page.width >= SPREAD_WIDTH and len(self.steps) >= LEAST_STEPS
+
+    def render(self) -> None:
+        device, page = self.device, self.page
+        page.paragraph(f"{_label(page.report, device)}, {_window(page.report, device)}")
+        page.line()
+        unit = "ms a step" if self.steps else "ms"
+        spread = f"{'10 to 90 %':>{SPREAD}}" if self.spread else ""
+        page.line("where the time went", f"{unit:>11}{spread} {'of window':>9}", style="bold")
+        groups = {"busy": device.busy_ns, "idle": device.window_ns - device.busy_ns}
+        for group in sorted(groups, key=lambda g: -groups[g]):
+            if groups[group]:
+                self.row(0, group, groups[group], style="bold")
+                self.accounts(group)
+        page.line()
+        self.beside()
+
+    def row(self, depth: int, text: str, ns: int, style: str = "", entry: model.Entry | None = None) -> None:
+        """A line with time a step (the mean), its spread over the steps where that is known, and share."""
+        spread = ""
+        if self.spread:
+            low_high = entry.per_step[1:] if entry is not None and entry.per_step else []
+            spread = f"{' to '.join(map(ms, low_high)):>{SPREAD}}"
+        figures = f"{ms(ns / self.parts):>11}{spread} {_share(ns, self.device.window_ns):>9}"
+        self.page.line("  " * depth + text, figures, style)
+
+    def accounts(self, group: str) -> None:
+        """The accounts of a group, those that share a name under it together; small ones in one line."""
+        families: dict[str, list[model.Entry]] = {}
+        for entry in self.device.ledger:
+            if entry.account.startswith(group + "/"):
+                families.setdefault(entry.account.split("/")[1], []).append(entry)
+        total = {name: sum(e.ns for e in entries) for name, entries in families.items()}
+        shown = [name for name in families if total[name] >= LEAST_SHARE * self.device.window_ns]
+        for name in sorted(shown, key=lambda n: -total[n]):
+            first, *others = families[name]
+            if others:
+                self.row(1, f"{clean(name):<17} {meaning(f'{group}/{name}')}", total[name])
+                self.leaves(families[name])
+            else:
+                label = first.account.split("/", 1)[1]
+                self.row(1, f"{clean(label):<17} {meaning(first.account)}", total[name], entry=first)
+                self.weights(first)
+            self.copies(f"{group}/{name}", total[name])
+        small = [name for name in families if name not in shown]
+        if small:
+            self.row(1, f"{len(small)} smaller: {', '.join(sorted(small))}", sum(total[name] for name in small))
+
+    def leaves(self, entries: list[model.Entry]) -> None:
+        """Accounts under one name, each in a line."""
+        shown = [e for e in entries if e.share >= LEAST_SHARE][:MOST_LEAVES]
+        for entry in shown:
+            told = meaning(entry.account)
+            label = clean(entry.account.split("/", 2)[2])
+            self.row(2, f"{label}: {told}" if told else label, entry.ns, entry=entry)
+            self.weights(entry)
+        rest = [e for e in entries if e not in shown]
+        if rest:
+            self.row(2, f"{len(rest)} smaller", sum(e.ns for e in rest))
+
+    def copies(self, account: str, ns: int) -> None:
+        """The copies that most of an idle account lies next to."""
+        if account not in TELL_COPIES:
+            return
+        near: dict[str, list[model.NextToCopy]] = {}
+        for one in self.device.next_to_copy:
+            if one.account == account or one.account.startswith(account + "/"):
+                near.setdefault(one.copy, []).append(one)
+        for copy, some in near.items():
+            part = sum(one.ns for one in some)
+            if part < MOST_OF * ns:
+                continue
+            each = " a step" if self.steps else ""
+            bytes_ = some[0].bytes
+            moved = f" of together {size(bytes_ / self.parts)}" if bytes_ is not None else ""
+            often = f"{some[0].copies / self.parts:,.0f}{moved}{each}"
+            self.page.line(f"      {_share(part, ns)} of it next to {meaning(copy)} ({often})", style="dim")
+
+    def weights(self, entry: model.Entry) -> None:
+        """What weighs most in an account, and where it was called from."""
+        for weight in self.device.weights:
+            if weight.account != entry.account or weight.ns < LEAST_WEIGHT * self.device.window_ns:
+                continue
+            name = clean(weight.name)
+            often = weight.count / self.parts
+            times = f"{often:,.0f} ×" if often >= 1 else f"{weight.count} in all ×"
+            label = kernel_name(name) if entry.account.startswith("busy/") else name
+            is_frame = entry.account.startswith("idle/outside_operators/")
+            if not is_frame:
+                self.row(3, f"{times} {label}", weight.ns, style="dim")
+            path = _callers(weight.path, weight.name)
+            if path:
+                lead = "        in " if is_frame else "        from "
+                self.page.line(lead + _join(path, self.page.width - len(lead)), style="dim")
+
+    def beside(self) -> None:
+        """What costs nothing by itself, or was left out, or is not known."""
+        device, page = self.device, self.page
+        loss = device.largest_loss
+        if loss.name in ("host-bound", "waiting"):
+            names = ", ".join(account.split("/")[1] for account in loss.accounts)
+            self.row(0, f"{loss.name}: {names}", loss.ns, style="bold")
+        for entry in device.hidden:
+            if entry.share >= LEAST_SHARE:
+                self.row(0, f"hidden: {entry.account} under other work", entry.ns)
+        total = sum(wait.ns for wait in device.after_sync)
+        if total >= LEAST_SHARE * device.window_ns:
+            self.row(0, "idle that follows a blocking call (counted above)", total)
+            for wait in device.after_sync:
+                path = _callers(wait.path, wait.call)
+                lead = f"{clean(wait.call)}{' from ' if path else ''}"
+                text = lead + _join(path, max(page.width - FIGURES - SPREAD * self.spread - len(lead) - 4, 10))
+                self.row(1, text, wait.ns, style="dim")
+        self.row(0, "not known (untraced, or host code without frames)", device.unknown_ns)
+        startup = [step for step in device.steps if step.startup]
+        if startup:
+            numbers = f"{startup[0].number}" + (f" to {startup[-1].number}" if len(startup) > 1 else "")
+            page.paragraph(f"start-up, not judged: step {numbers}, {ms(sum(s.ns for s in startup))} ms in all")
+        page.line()
 
 
 def _label(report: model.Report, device: model.DeviceReport) -> str:

@@ -284,7 +284,7 @@ def _device_ops(
         **dict.fromkeys(columns.MEMSETS, OpKind.MEMSET),
     }
     kind = texts.lookup(table["cat"], lambda text: kinds.get(text, OpKind.KERNEL), np.int8)
-    number = np.where(table["device"] != MISSING, table["device"], texts.lookup(table["pid"], _whole, np.int64))
+    number = _device_number(table["device"], texts.lookup(table["pid"], _whole, np.int64))
     stream = np.where(table["stream"] != MISSING, table["stream"], texts.lookup(table["tid"], _whole, np.int64))
     numbers, device = np.unique(number, return_inverse=True)
     start = table["ts"] - zero
@@ -302,6 +302,19 @@ def _device_ops(
         graph_node=table["graph_node"],
     )
     return ops, tuple(Device(rank, int(n), _device_name(header, int(n))) for n in numbers)
+
+
+def _device_number(device: NDArray[np.int64], process: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number that the arguments or, without one, the process label gives.
+
+    Where ranks were merged into one file their devices have one number, and process labels that tell them apart.
+    """
+    number: NDArray[np.int64] = np.where(device != MISSING, device, process)
+    if (number != process).any():
+        labels = np.unique(np.stack((number, process)), axis=1)
+        if len(np.unique(labels[0])) < labels.shape[1]:
+            return process
+    return number
 
 
 def _whole(text: str) -> int:
