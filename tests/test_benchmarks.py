@@ -232,7 +232,7 @@ def test_it_refuses_what_it_does_not_know(grower: Any, tmp_path: Path, capsys: p
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_the_whole_process_tree_is_measured() -> None:
     compare = load("compare_hta")
-    child = "import time; data = bytearray(40 << 20); time.sleep(0.4)"
+    child = "import time; data = bytearray(40 << 20); time.sleep(1.5)"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}]); print('done')"
     tool = compare.Tool("tool", [sys.executable, "-c", code], [])
     cores = {min(os.sched_getaffinity(0))}
@@ -240,7 +240,7 @@ def test_the_whole_process_tree_is_measured() -> None:
     assert run.output == "done"
     assert run.processes == 2
     assert 40 << 20 < run.peak_of_largest_bytes < run.peak_bytes + (8 << 20) < 120 << 20
-    assert 0.4 < run.wall_s < 30
+    assert 1.5 < run.wall_s < 60
     assert 0 < run.cpu_s < run.wall_s
     with pytest.raises(RuntimeError, match="ended with 3"):
         compare.measure(compare.Tool("tool", [sys.executable, "-c", "exit(3)"], []), 0, cores)
