@@ -532,3 +532,12 @@ def test_a_clock_that_is_31_microseconds_off(shared_dir: Path) -> None:
     folder = shared_dir / "traces/pytorch__torchrec/examples/golden_training/log/resnet18"
     found = [levels(path) for path in folder.glob("*85867*")]
     assert [one["launch_before_operation"] for one in found] == ["warn"]
+
+
+def test_the_documentation_has_every_check() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "trust.md").read_text()
+    for name, limit in trust.LIMITS.items():
+        assert f"`{name}`" in text
+        row = next((line for line in text.splitlines() if line.startswith(f"| `{name}` |")), "")
+        for share in (limit.warn, limit.fail):
+            assert not row or share is None or f"{100 * share:g} %" in row or (share == 0 and "| 0 |" in row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,3 +32,13 @@ def quantiles(values: NDArray[Any], at: tuple[float, ...]) -> NDArray[np.float64
     high = np.minimum(low + 1, len(ordered) - 1)
     between: NDArray[np.float64] = ordered[low] + (ordered[high] - ordered[low]) * part
     return between
+
+
+def by_value(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Each different value with the rows that hold it, ascending."""
+    if not len(values):
+        return
+    order = np.argsort(values, kind="stable")
+    borders = np.flatnonzero(np.diff(values[order])) + 1
+    for rows in np.split(order, borders):
+        yield int(values[rows[0]]), rows

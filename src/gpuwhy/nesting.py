@@ -13,26 +13,30 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.arrays import unique
-from gpuwhy.intervals import Rows, Times
+from gpuwhy.arrays import by_value
+from gpuwhy.intervals import Intervals, Rows, Times
 
 MAX_ROUNDS = 40
 """Rounds of cutting; each resolves one level of overlap. What is left after them is clipped (and counted)."""
+FEW_ROUNDS = 64
+"""Steps outwards that are taken one by one; a deeper search takes the way by `own_time`."""
 
 
 @dataclass(frozen=True)
 class Nesting:
     """Pieces of calls, ordered by (thread, start), an outer one before its inner ones.
 
-    `call` is the row of the call; `parent` the row of the piece around it, or -1; `levels` the rows of the pieces of
-    each depth from the outermost on; `first_piece[thread] … first_piece[thread + 1]` are a thread's pieces; `clipped`
-    counts pieces that had to be shortened because too many calls overlapped without nesting.
+    `call` is the row of the call; `parent` the row of the piece around it, or -1; `depth` how many are around it;
+    `levels` the rows of the pieces of each depth from the outermost on; `first_piece[thread] … first_piece[thread + 1]`
+    are a thread's pieces; `clipped` counts pieces that had to be shortened because too many calls overlapped without
+    nesting.
     """
 
     start: Times
     end: Times
     call: NDArray[np.int32]
     parent: NDArray[np.int32]
+    depth: NDArray[np.int32]
     levels: tuple[Rows, ...]
     first_piece: Rows
     clipped: int
@@ -57,20 +61,38 @@ class Nesting:
         """The pieces of one thread."""
         return slice(int(self.first_piece[thread]), int(self.first_piece[thread + 1]))
 
+    def own_time(self, thread: int) -> tuple[Intervals, NDArray[np.int32]]:
+        """The time in which a piece of the thread is the innermost open one, and which one that is."""
+        part = self.of_thread(thread)
+        start, end, depth, parent = self.start[part], self.end[part], self.depth[part], self.parent[part]
+        time, piece = np.empty(2 * len(start), np.int64), np.empty(2 * len(start), np.int32)
+        # Before a start there are the other starts above it and the ends of what is not around it; so too for an end.
+        row = np.arange(len(start))
+        at_start, at_end = 2 * row - depth, 2 * np.searchsorted(start, end, side="left") - 1 - depth
+        time[at_start], time[at_end] = start, end
+        piece[at_start], piece[at_end] = row + part.start, parent
+        owned = np.flatnonzero((np.diff(time) > 0) & (piece[:-1] >= 0))
+        return Intervals(time[owned], time[owned + 1]), piece[owned]
+
     def open_at(self, thread: Rows, time: Times) -> NDArray[np.int32]:
         """The innermost piece open at each time on each thread, or -1."""
         found = np.full(len(time), -1, np.int32)
-        for one in unique(thread):
-            part, mine = self.of_thread(int(one)), thread == one
-            piece = np.searchsorted(self.start[part], time[mine], side="right") - 1
-            piece = np.where(piece >= 0, piece + part.start, -1).astype(np.int32)
-            while True:
-                over = np.flatnonzero(piece >= 0)
-                over = over[self.end[piece[over]] <= time[mine][over]]
-                if not len(over):
-                    break
-                piece[over] = self.parent[piece[over]]
-            found[mine] = piece
+        for one, rows in by_value(thread):
+            part = self.of_thread(one)
+            last = np.searchsorted(self.start[part], time[rows], side="right") - 1
+            found[rows] = np.where(last >= 0, last + part.start, -1)
+        over = np.flatnonzero(found >= 0)
+        for _ in range(FEW_ROUNDS):
+            over = over[self.end[found[over]] <= time[over]]
+            if not len(over):
+                return found
+            found[over] = self.parent[found[over]]
+            over = over[found[over] >= 0]
+        for one, rows in by_value(thread[over]):
+            own, piece = self.own_time(one)
+            at = time[over[rows]]
+            last = np.searchsorted(own.start, at, side="right") - 1
+            found[over[rows]] = np.where((last >= 0) & (own.end[last] > at), piece[last], -1)
         return found
 
 
@@ -88,6 +110,9 @@ def nest(thread: NDArray[np.int32], start: Times, end: Times, threads: int) -> N
         if not remaining or len(over) + len(call) > 2 * len(thread) + 1000:
             clipped = len(over)
             end = _clip(start, end, parent, depth)
+            kept = end > start
+            start, end, call, owner = start[kept], end[kept], call[kept], owner[kept]
+            depth, parent = _parents(owner, start, end, threads)
             break
         rest_start, rest_end = limit[over], end[over].copy()
         end[over] = limit[over]
@@ -100,6 +125,7 @@ def nest(thread: NDArray[np.int32], start: Times, end: Times, threads: int) -> N
         end,
         call,
         parent,
+        depth,
         _levels(depth),
         np.searchsorted(owner, np.arange(threads + 1)).astype(np.int64),
         clipped,

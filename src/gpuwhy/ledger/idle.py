@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.arrays import unique
-from gpuwhy.intervals import Intervals, Rows, difference, union
+from gpuwhy.arrays import by_value, unique
+from gpuwhy.intervals import Intervals, Rows, difference, overlap
 from gpuwhy.ledger.accounts import Accounts
-from gpuwhy.ledger.charges import Charges, charge_intervals, charge_nested
+from gpuwhy.ledger.charges import Charges, charge_intervals
 from gpuwhy.ledger.host import ROLES, Host
 from gpuwhy.timeline import DeviceOps, Timeline
 
@@ -53,31 +55,38 @@ def idle_time(
     until = np.clip(timeline.calls.end[call], start, end)
     after = Intervals(until[until < end], end[until < end])
     charges.append(_plain(after, accounts.number("idle/device"), edge))
-    thread = timeline.calls.thread[call]
-    for one in unique(thread).tolist():
-        mine = (thread == one) & (until > start)
-        charges += _on_thread(timeline, host, one, Intervals(start[mine], until[mine]), accounts, edge)
+    waited = np.flatnonzero(until > start)
+    own_time = cache(timeline.nesting.own_time)
+    for one, which in by_value(timeline.calls.thread[call[waited]]):
+        mine = waited[which]
+        charges += _on_thread(timeline, host, one, Intervals(start[mine], until[mine]), own_time, accounts, edge)
     return Charges.join(charges)
 
 
 def _on_thread(
-    timeline: Timeline, host: Host, thread: int, idle: Intervals, accounts: Accounts, edge: NDArray[np.int64]
+    timeline: Timeline,
+    host: Host,
+    thread: int,
+    idle: Intervals,
+    own_time: Callable[[int], tuple[Intervals, NDArray[np.int32]]],
+    accounts: Accounts,
+    edge: NDArray[np.int64],
 ) -> list[Charges]:
     """Charge idle time before launches of one thread: by it, by the threads that it waits for, by frames, by role."""
     charges = []
     for account in (host.decided, host.framed):
         for one in host.family[thread]:
-            part = timeline.nesting.of_thread(one)
-            if not len(idle) or part.start == part.stop:
+            if not len(idle):
+                break
+            own, piece = own_time(one)
+            if not len(own) or own.start[0] >= idle.end[-1] or own.end[-1] <= idle.start[0]:
                 continue
-            parent = timeline.nesting.parent[part].astype(np.int64)
-            parent = np.where(parent >= 0, parent - part.start, -1)
-            mine = account[part]
-            start, end = timeline.nesting.start[part], timeline.nesting.end[part]
-            because = host.because[part].astype(np.int64)
-            charges.append(charge_nested(idle, start, end, parent, mine, because, edge))
-            top = (mine >= 0) & ((parent < 0) | (mine[parent] < 0))
-            idle = difference(idle, union(start[top], end[top]))
+            _, place, start, end = overlap(idle, own)
+            piece = piece[place]
+            charged = np.flatnonzero(account[piece] >= 0)
+            piece, spent = piece[charged], Intervals(start[charged], end[charged])
+            charges.append(charge_intervals(spent, account[piece], host.because[piece].astype(np.int64), edge))
+            idle = difference(idle, spent)
     role = f"outside_operators/{ROLES[host.role[thread]]}" if host.known[thread] else "untraced"
     charges.append(_plain(idle, accounts.number(f"idle/{role}"), edge))
     return charges
@@ -113,13 +122,14 @@ def after_sync(timeline: Timeline, host: Host, sync: int, found: Gaps, ops: Devi
     total: dict[int, int] = {}
     launch = found.launch(ops)
     rows = np.flatnonzero(launch >= 0)
-    thread = timeline.calls.thread[launch[rows]]
-    for one in unique(thread).tolist():
-        mine = rows[thread == one]
+    waits_on = np.zeros(len(host.family), bool)
+    waits_on[timeline.calls.thread[timeline.nesting.call[host.decided == sync]]] = True
+    for one, which in by_value(timeline.calls.thread[launch[rows]]):
+        mine = rows[which]
         time = found.time.start[mine]
         length = found.time.end[mine] - time
         open_sync = np.full(len(mine), -1, np.int64)
-        for kin in host.family[one]:
+        for kin in (thread for thread in host.family[one] if waits_on[thread]):
             piece = timeline.nesting.open_at(np.full(len(mine), kin), time - 1)
             waits = np.flatnonzero((piece >= 0) & (open_sync < 0))
             waits = waits[host.decided[piece[waits]] == sync]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from gpuwhy.timeline import DeviceOps, Timeline
 
 BUSY_SHARE = 0.9
 """Above this share of the window the largest loss is a busy account (design: the device is not waiting)."""
+MOST_CELLS = 1 << 24
+"""Steps times accounts that are told apart (128 MiB); healthy profiles have less than a million."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,8 @@ class Ledger:
 
     @property
     def unknown_ns(self) -> int:
-        """What the profile cannot explain."""
-        return self.of(*UNKNOWN)
+        """What the profile cannot explain. These are leaves: a frame from a folder `main/` is known."""
+        return sum(int(ns) for name, ns in zip(self.accounts, self.ns, strict=True) if name in UNKNOWN)
 
     def largest_loss(self) -> tuple[str, int]:
         """The largest loss and its ns: `host-bound`, `waiting`, another idle account, or a busy account."""
@@ -117,12 +119,16 @@ def balance(of: Basis, device: int, window: Window) -> Ledger:
     busy = charge_intervals(time.owned, account[time.row].astype(np.int32), time.row, edge)
     found = gaps(complement(time.covered, window.start, window.end), ops, tier)
     idle = idle_time(timeline, of.host, ops, found, accounts, edge)
-    sums = Charges.join([busy, idle]).by_account(len(accounts.names), len(edge) - 1)
-    total = sums.sum(axis=0)
+    charges = Charges.join([busy, idle])
+    total = charges.by_account(len(accounts.names))
     if int(total.sum()) != window.end - window.start:
         raise AssertionError(f"the ledger sums to {int(total.sum())} ns in a window of {window.end - window.start} ns")
     kept = np.flatnonzero(total)
     kept = kept[np.argsort(-total[kept], kind="stable")]
+    if len(kept) * (len(edge) - 1) > MOST_CELLS:
+        note = f"too many steps ({len(edge) - 1:,}) and accounts ({len(kept):,}) to tell each step apart"
+        window, edge = replace(window, steps=None, startup=None, note=note), edge[[0, -1]]
+        busy, idle, charges = (replace(c, bin=np.zeros_like(c.bin)) for c in (busy, idle, charges))
     inside = (ops.start < window.end) & (ops.end > window.start) | (
         (ops.start == ops.end) & (ops.start >= window.start) & (ops.start <= window.end)
     )
@@ -133,7 +139,7 @@ def balance(of: Basis, device: int, window: Window) -> Ledger:
         accounts=[accounts.names[i] for i in kept.tolist()],
         ns=total[kept],
         edge=edge,
-        by_step=sums[:, kept],
+        by_step=charges.by_step(kept, len(edge) - 1),
         hidden={accounts.names[i]: ns for i, ns in sorted(time.hidden.items(), key=lambda item: -item[1])},
         busy=busy,
         idle=idle,
@@ -152,7 +158,7 @@ def _next_to_copy(
     for copy, (gaps_of, rows) in next_to_copies(found, ops, account, is_copy).items():
         size = ops.bytes[rows]
         total = int(size.sum()) if size.min() >= 0 else None
-        sums = idle_time(of.timeline, of.host, ops, gaps_of, of.accounts, window).by_account(len(names), 1)[0]
+        sums = idle_time(of.timeline, of.host, ops, gaps_of, of.accounts, window).by_account(len(names))
         result += [
             NextToCopy(names[i], names[copy], int(sums[i]), len(rows), total) for i in np.flatnonzero(sums).tolist()
         ]

@@ -68,7 +68,7 @@ def timeline(events: Events, file: str, damage: str | None) -> Timeline:
         )
     implausible = [_drop_implausible(tables[name]) for name in ("device", "host", "sync")]
     own = _own_rank(header)
-    base = header.get("baseTimeNanoseconds")
+    base = _base(header)
     zero = _earliest(tables["device"]["ts"], tables["host"]["ts"])
     threads = _Threads(texts, own or 0)
     calls = _host_calls(tables["host"], texts, threads, zero)
@@ -98,7 +98,7 @@ def timeline(events: Events, file: str, damage: str | None) -> Timeline:
     )
     return Timeline(
         names=names,
-        origin_ns=zero + (base if isinstance(base, int) else 0),
+        origin_ns=zero + base,
         sources=(source,),
         devices=devices,
         threads=tuple(threads.known),
@@ -175,18 +175,26 @@ class _Threads:
         other = np.zeros(size + 1, np.int64)
         other[pids] = np.arange(len(pids))
         pair = other[pid] * len(tids) + place[tid]
-        table = np.full(max(1, len(pids) * len(tids)), -1, np.int32)
-        present = unique(pair) if len(table) > 10 * len(pair) + 10**6 else np.flatnonzero(_seen(pair, len(table)))
+        present, row = _numbered(pair, len(pids) * len(tids))
         keys = [(int(pids[i // len(tids)]), int(tids[i % len(tids)])) for i in present.tolist()]
         if add:
             new = sorted(set(keys) - self.number.keys(), key=lambda k: tuple(self.texts[c].zfill(20) for c in k))
             for key in new:
                 self.number[key] = len(self.known)
                 self.known.append(Thread(self.rank, self.texts[key[0]], self.texts[key[1]]))
-        for i, key in zip(present.tolist(), keys, strict=True):
-            table[i] = self.number.get(key, -1)
-        numbers: NDArray[np.int32] = table[pair]
+        numbers: NDArray[np.int32] = np.array([self.number.get(key, -1) for key in keys], np.int32)[row]
         return numbers
+
+
+def _numbered(codes: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """The different codes below `size`, ascending, and for each code its place among them."""
+    if size > 10 * len(codes) + 10**6:
+        present = unique(codes)
+        return present, np.searchsorted(present, codes)
+    present = np.flatnonzero(_seen(codes, size))
+    place = np.zeros(size, np.int32)
+    place[present] = np.arange(len(present))
+    return present, place[codes]
 
 
 def distinct(codes: NDArray[np.int32], size: int, missing: bool = False) -> NDArray[np.int64]:
@@ -226,6 +234,12 @@ def _era(events: Events, tables: dict[str, Columns], header: dict[str, Any], tex
         return "K1"
     flows = {texts[int(c)] for c in distinct(tables["flow"]["cat"], len(texts))}
     return "K2a" if flows & {"async_cpu_to_gpu", "async_gpu"} else "K2"
+
+
+def _base(header: dict[str, Any]) -> int:
+    """The time on the wall clock that the file counts from, 0 where it counts from 1970 or says nothing sensible."""
+    base = header.get("baseTimeNanoseconds")
+    return base if isinstance(base, int) and not isinstance(base, bool) and 0 <= base < 2**62 else 0
 
 
 def _own_rank(header: dict[str, Any]) -> int | None:
@@ -354,7 +368,7 @@ def _syncs(table: Columns, zero: int) -> Syncs:
 
 def _launch_arrows(flow: Columns, texts: _Texts, threads: _Threads, zero: int) -> Arrows:
     """The arrows that the file draws from launches to operations."""
-    wanted = texts.where(flow["cat"], lambda text: text != "fwdbwd")
+    wanted = texts.where(flow["cat"], lambda text: text != "fwdbwd") & (flow["ts"] != MISSING)
     begin, finish = pair_flows(flow["id"], texts.where(flow["ph"], lambda text: text == "s"), wanted)
     return Arrows(
         thread=threads.of(flow["pid"][begin], flow["tid"][begin]),
@@ -366,7 +380,7 @@ def _launch_arrows(flow: Columns, texts: _Texts, threads: _Threads, zero: int) -
 
 
 def _forward_to_backward(flow: Columns, texts: _Texts, threads: _Threads, zero: int) -> Flows:
-    wanted = texts.where(flow["cat"], lambda text: text == "fwdbwd")
+    wanted = texts.where(flow["cat"], lambda text: text == "fwdbwd") & (flow["ts"] != MISSING)
     begin, finish = pair_flows(flow["id"], texts.where(flow["ph"], lambda text: text == "s"), wanted)
     return Flows(
         from_thread=threads.of(flow["pid"][begin], flow["tid"][begin]),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.arrays import unique
+from gpuwhy.arrays import by_value, unique
 from gpuwhy.intervals import Rows, Times, ranges
 from gpuwhy.timeline import MISSING, CallKind, Device, DeviceOps, HostCalls
 
@@ -100,17 +100,18 @@ def _by_arrow(ops: DeviceOps, devices: Sequence[Device], calls: HostCalls, arrow
         np.int64,
     )
     found = np.full(len(ops), -1, np.int32)
+    hit = np.flatnonzero(arrow >= 0)
     runtime = np.flatnonzero(calls.kind == CallKind.RUNTIME)
-    for thread in unique(arrows.thread):
-        mine = runtime[calls.thread[runtime] == thread]
-        hit = np.flatnonzero((arrow >= 0) & (arrows.thread[arrow] == thread))
-        if not len(mine) or not len(hit):
+    owner = calls.thread[runtime]
+    for thread, which in by_value(arrows.thread[arrow[hit]]):
+        low, high = np.searchsorted(owner, [thread, thread + 1])
+        if thread < 0 or low == high:
             continue
-        time = arrows.call_time[arrow[hit]]
+        mine, time = runtime[low:high], arrows.call_time[arrow[hit[which]]]
         last = np.searchsorted(calls.start[mine], time, side="right") - 1
         row = mine[np.maximum(last, 0)]
         inside = (last >= 0) & (calls.end[row] >= time)
-        found[hit[inside]] = row[inside]
+        found[hit[which[inside]]] = row[inside]
     return found
 
 

@@ -83,13 +83,18 @@ def _ranked(parts: Sequence[Timeline]) -> list[Timeline]:
     known = all(source.metadata.get("rank_known") for part in parts for source in part.sources)
     if known and len(set(ranks)) == len(ranks):
         return sorted(parts, key=lambda part: part.sources[0].rank)
-    return [_as_rank(part, rank) for rank, part in enumerate(parts)]
+    renumbered, count = [], 0
+    for part in parts:
+        own = sorted({source.rank for source in part.sources})
+        renumbered.append(_as_ranks(part, {rank: count + i for i, rank in enumerate(own)}))
+        count += len(own)
+    return renumbered
 
 
-def _as_rank(part: Timeline, rank: int) -> Timeline:
+def _as_ranks(part: Timeline, rank: dict[int, int]) -> Timeline:
     return replace(
         part,
-        sources=tuple(replace(source, rank=rank) for source in part.sources),
-        devices=tuple(replace(device, rank=rank) for device in part.devices),
-        threads=tuple(replace(thread, rank=rank) for thread in part.threads),
+        sources=tuple(replace(source, rank=rank[source.rank]) for source in part.sources),
+        devices=tuple(replace(device, rank=rank[device.rank]) for device in part.devices),
+        threads=tuple(replace(thread, rank=rank[thread.rank]) for thread in part.threads),
     )
