@@ -239,7 +239,8 @@ def test_the_whole_process_tree_is_measured() -> None:
     run = compare.measure(tool, 0, cores)
     assert run.output == "done"
     assert run.processes == 2
-    assert 40 << 20 < run.peak_of_largest_bytes < run.peak_bytes + (8 << 20) < 120 << 20
+    assert 40 << 20 < run.peak_bytes < 120 << 20
+    assert 40 << 20 < run.peak_of_largest_bytes  # at least: the kernel counts the process that forked it, too
     assert 1.5 < run.wall_s < 60
     assert 0 < run.cpu_s < run.wall_s
     with pytest.raises(RuntimeError, match="ended with 3"):
