@@ -240,7 +240,7 @@ def test_the_whole_process_tree_is_measured() -> None:
     assert run.output == "done"
     assert run.processes == 2
     assert 40 << 20 < run.peak_bytes < 120 << 20
-    assert 40 << 20 < run.peak_of_largest_bytes  # at least: the kernel counts the process that forked it, too
+    assert run.peak_of_largest_bytes > 40 << 20  # at least: the kernel counts the process that forked it, too
     assert 1.5 < run.wall_s < 60
     assert 0 < run.cpu_s < run.wall_s
     with pytest.raises(RuntimeError, match="ended with 3"):

@@ -172,3 +172,8 @@ def test_figures_keep_three_digits() -> None:
 
 def test_a_report_survives_the_way_through_json(demo: Report) -> None:
     assert msgspec.json.decode(encode(demo).encode(), type=Report) == demo
+
+
+def test_the_readme_shows_the_real_output(demo: Report) -> None:
+    shown = (ROOT / "README.md").read_text().split("```text\n")[1].split("```")[0]
+    assert shown.splitlines()[1:] == text(demo).splitlines()[1:]  # the first line holds the path

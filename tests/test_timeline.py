@@ -100,8 +100,9 @@ def test_odd_names(name: str, tmp_path: Path) -> None:
     p = small(name=name)
     p.operator(name, 5000, 5001)
     timeline = gpuwhy.load(*files(tmp_path, p))
-    assert {timeline.names[code] for code in timeline.ops.name.tolist()} == {name}
-    assert name in {timeline.names[code] for code in timeline.calls.name.tolist()}
+    kept = name[:10_000]  # longer ones are cut
+    assert {timeline.names[code] for code in timeline.ops.name.tolist()} == {kept}
+    assert kept in {timeline.names[code] for code in timeline.calls.name.tolist()}
     timeline.save(str(tmp_path / "saved"))
     same(timeline, gpuwhy.load(str(tmp_path / "saved")))
     assert gpuwhy.explain(str(tmp_path / "saved"), window="all").devices[0].busy_ns == 2400

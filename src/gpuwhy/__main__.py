@@ -53,10 +53,10 @@ def main() -> None:
     except KeyboardInterrupt:
         _complain("interrupted")
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # The reader (`| head`) has gone; nothing is left to say, not even at interpreter exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    except SystemExit as leaving:
+        if leaving.code == INTERRUPTED:  # typer turns an interrupt into this, and says nothing
+            _complain("interrupted")
+        raise
     except Exception as error:
         if os.environ.get("GPUWHY_DEBUG"):
             raise

@@ -15,6 +15,7 @@ from gpuwhy.steps import Selection, device_steps, window
 from gpuwhy.timeline import Timeline
 from gpuwhy.trust import checks
 
+EXPORT_AGAIN = "export the profile again and wait for the export to finish"
 NO_WORK_HINT = "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] while the model runs on the GPU"
 
 
@@ -83,6 +84,9 @@ def report(timeline: Timeline, chosen: Selection, device: int | None = None, top
     """Balance every device of a timeline over the chosen window and report."""
     if not len(timeline.ops):
         files = ", ".join(source.file for source in timeline.sources)
+        damage = "; ".join(source.damage for source in timeline.sources if source.damage)
+        if damage:  # a profile's head tells what the host did, its end what the device did
+            raise GpuwhyError(f"{files}: no GPU work before the damage: {damage}", hint=EXPORT_AGAIN)
         raise GpuwhyError(f"{files}: no GPU work in it: no kernel, copy or memset was recorded", hint=NO_WORK_HINT)
     numbers = [d for d in range(len(timeline.devices)) if device in (None, timeline.devices[d].number)]
     if not numbers:

@@ -15,7 +15,7 @@ Times = NDArray[np.int64]
 Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Intervals:
     """A set of disjoint intervals in ascending order."""
 

@@ -22,7 +22,7 @@ FEW_ROUNDS = 64
 """Steps outwards that are taken one by one; a deeper search takes the way by `own_time`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Nesting:
     """Pieces of calls, ordered by (thread, start), an outer one before its inner ones.
 
@@ -44,7 +44,7 @@ class Nesting:
     def nearest(self, marked: NDArray[np.bool_]) -> NDArray[np.int32]:
         """For each piece the innermost piece around or at it that is marked, or -1."""
         found = np.where(marked, np.arange(len(marked), dtype=np.int32), np.int32(-1))
-        for rows in self.levels[1:]:
+        for rows in self.levels[1:] if marked.any() else ():
             unset = rows[found[rows] < 0]
             found[unset] = found[self.parent[unset]]
         return found
@@ -52,7 +52,7 @@ class Nesting:
     def outermost(self, marked: NDArray[np.bool_]) -> NDArray[np.int32]:
         """For each piece the outermost piece around or at it that is marked, or -1."""
         found = np.where(marked, np.arange(len(marked), dtype=np.int32), np.int32(-1))
-        for rows in self.levels[1:]:
+        for rows in self.levels[1:] if marked.any() else ():
             above = found[self.parent[rows]]
             found[rows] = np.where(above >= 0, above, found[rows])
         return found

@@ -40,7 +40,7 @@ class Selection:
     time: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Steps:
     """Consecutive steps on one device: step i, numbered `number[i]`, is `[edge[i], edge[i + 1])`."""
 
@@ -61,7 +61,7 @@ class Steps:
         return np.diff(self.edge)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Window:
     """The judged time of one device, the steps in it, and what was left out before."""
 
@@ -93,7 +93,13 @@ def window(timeline: Timeline, device: int, selection: Selection) -> Window | No
     if selection.steps is not None:
         return _chosen(steps, *selection.steps) if steps else None
     if steps is None:
-        return Window(first, last, "all", None, note="no steps were found: the whole recording is judged")
+        return Window(
+            first,
+            last,
+            "all",
+            None,
+            note="no steps are marked or found: the whole recording is judged, start and end included",
+        )
     return _steady(steps)
 
 

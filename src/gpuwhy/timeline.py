@@ -19,6 +19,8 @@ from gpuwhy.intervals import Times
 from gpuwhy.nesting import Nesting
 
 MISSING = -(2**63)
+LATEST_NS = 9 * 10**18
+"""No time is later than this (285 years), so that sums of a time and a duration fit into int64."""
 
 
 class OpKind(IntEnum):
@@ -42,7 +44,7 @@ class CallKind(IntEnum):
 T = TypeVar("T", bound="Table")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """NumPy columns of equal length."""
 
@@ -60,7 +62,7 @@ class Table:
         return cls(**{f.name: np.concatenate([getattr(t, f.name) for t in tables]) for f in fields(cls)})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DeviceOps(Table):
     """Kernels, copies and memsets. `launch` is the row in `HostCalls` that enqueued it, or -1."""
 
@@ -77,7 +79,7 @@ class DeviceOps(Table):
     graph_node: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HostCalls(Table):
     """Operators, runtime and driver calls, annotations and Python frames."""
 
@@ -90,7 +92,7 @@ class HostCalls(Table):
     external_id: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Syncs(Table):
     """Waits as the device saw them (`cuda_sync`): not work, but edges between streams."""
 
@@ -104,7 +106,7 @@ class Syncs(Table):
     wait_on_record: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Flows(Table):
     """Arrows from forward to backward operators: both ends, by thread and time."""
 
@@ -114,7 +116,7 @@ class Flows(Table):
     to_time: Times
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MemoryEvents(Table):
     """Allocations (`bytes` > 0) and frees on a thread; totals are after the event, in bytes."""
 
@@ -169,7 +171,7 @@ class Source:
     resolution_ns: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Timeline:
     """Everything that one or more files recorded. `origin_ns` is the time zero on the files' own clock."""
 
@@ -199,10 +201,10 @@ class Timeline:
         """The innermost piece of the nesting that is open when each call starts (its own, if it has one), or -1."""
         return self.nesting.open_at(self.calls.thread[calls].astype(np.int64), self.calls.start[calls])
 
-    def path(self, piece: int) -> list[int]:
-        """The rows of `calls` around a piece, innermost first, itself included."""
+    def path(self, piece: int, longest: int) -> list[int]:
+        """The rows of `calls` around a piece, innermost first, itself included; at most `longest`."""
         rows: list[int] = []
-        while piece >= 0:
+        while piece >= 0 and len(rows) < longest:
             rows.append(int(self.nesting.call[piece]))
             piece = int(self.nesting.parent[piece])
         return rows

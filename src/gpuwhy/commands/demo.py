@@ -32,13 +32,13 @@ def demo(
 ) -> None:
     """Explain a real H200 profile that ships with gpuwhy."""
     from gpuwhy.api import explain
-    from gpuwhy.commands.output import emit
+    from gpuwhy.commands.output import emit, write
 
     plain = not as_json and output is None
     if plain:
-        typer.echo(INTRO + "\n")
+        write(INTRO + "\n\n")
     with as_file(files("gpuwhy") / "data" / "demo.pt.trace.json.gz") as path:
         report = explain(str(path))
     emit(report, as_json=as_json, output=output, color=color)
     if plain:
-        typer.echo("\n" + NEXT)
+        write("\n" + NEXT + "\n")

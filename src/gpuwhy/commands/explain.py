@@ -21,7 +21,8 @@ EPILOG = """Examples:
 
   zcat profile.json.gz | gpuwhy explain - --json | jq .verdict.text
 
-Exit status: 0 explained, 2 unusable input, 3 the ledger is withheld or unsound (the report says why)."""
+Exit status: 0 explained, 2 unusable input,
+3 the ledger is withheld or unsound (the report says why)."""
 
 UNITS = {"": 10**6, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 
@@ -70,6 +71,7 @@ def explain(
 ) -> None:
     """Say where each GPU's time went: a ledger in which every nanosecond has one cause."""
     chosen = _selection(steps, window, everything)
+    _spare_inputs(files, output, save_timeline)
     from gpuwhy.api import load, report, selection
     from gpuwhy.commands.output import emit, progress
 
@@ -79,6 +81,15 @@ def explain(
     if save_timeline:
         timeline.save(save_timeline)
     emit(report(timeline, judged, device, top), as_json=as_json, output=output, color=color)
+
+
+def _spare_inputs(files: list[str], *written: str | None) -> None:
+    """Refuse to write over a profile that is to be read."""
+    from gpuwhy.commands.output import same_file
+
+    for path in written:
+        if path is not None and any(same_file(path, file) for file in files if file != "-"):
+            raise GpuwhyError(f"{path}: is one of the profiles to explain, and would be lost")
 
 
 def _selection(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -27,48 +28,72 @@ def emit(report: Report, *, as_json: bool, output: str | None, color: bool | Non
     if as_json:
         from gpuwhy.reports.json import encode
 
-        _write(encode(report), output)
+        _reconfigure(encoding="utf-8")  # JSON is, whatever the terminal's encoding
+        write(encode(report), output)
     else:
-        _write_text(report, output, color)
+        _reconfigure(errors="replace")  # a terminal without UTF-8 still gets its report
+        write(_text(report, output, color), output)
     status = EXPLAINED if report.sound else LEDGER_WITHHELD
     if status:
         raise typer.Exit(status)
 
 
-def _write(text: str, output: str | None) -> None:
-    if output is None or output == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return
+def write(text: str, output: str | None = None) -> None:
+    """Write to a file, or to standard output. A reader that has gone (`| head`) wants no more, and that is no error."""
+    name = "standard output" if output in (None, "-") else str(output)
     try:
+        if output is None or output == "-":
+            if sys.stdout is None:
+                raise GpuwhyError("standard output is closed", hint="name a file with --output")
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            return
         with open(output, "w", encoding="utf-8") as file:
             file.write(text)
+    except BrokenPipeError:
+        # What is still in Python's buffer goes nowhere, without a complaint when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        raise GpuwhyError(f"{output}: cannot write: {error.strerror or error}") from None
+        raise GpuwhyError(f"{name}: cannot write: {error.strerror or error}") from None
 
 
-def _write_text(report: Report, output: str | None, color: bool | None) -> None:
+def _text(report: Report, output: str | None, color: bool | None) -> str:
     import io
 
     from rich.console import Console
 
     from gpuwhy.reports.text import render
 
-    if output is not None and output != "-":
-        page = io.StringIO()
-        render(report, Console(file=page, width=FILE_WIDTH, force_terminal=bool(color), no_color=not color))
-        _write(page.getvalue(), output)
-        return
+    is_file = output is not None and output != "-"
+    is_terminal = not is_file and sys.stdout is not None and sys.stdout.isatty()
+    page = io.StringIO()
+    console = Console(
+        file=page,
+        width=None if is_terminal else FILE_WIDTH,
+        force_terminal=color if color is not None else is_terminal or (False if is_file else None),
+        no_color=True if color is False else None,
+    )
+    render(report, console)
+    return page.getvalue()
+
+
+def _reconfigure(**options: str) -> None:
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 still gets its report
-    width = None if sys.stdout.isatty() else FILE_WIDTH
-    render(report, Console(width=width, force_terminal=color, no_color=color is False or None))
+        sys.stdout.reconfigure(**options)
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two paths are one file that is there."""
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager
 def progress() -> Iterator[Progress | None]:
     """A progress bar on stderr, shown only on a terminal and only if the load takes longer than a moment."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
     bar = _Bar()
@@ -88,6 +113,8 @@ class _Bar:
 
     def update(self, file: str, done: int, size: int | None) -> None:
         """Show that `done` of `size` bytes of a file are read."""
+        from gpuwhy.reports.words import clean
+
         if self.bar is None:
             if time.monotonic() - self.began < PATIENCE_S:
                 return
@@ -95,7 +122,7 @@ class _Bar:
         if file != self.file:
             if self.file:
                 self.bar.remove_task(self.task)
-            self.file, self.task = file, self.bar.add_task(file, total=size)
+            self.file, self.task = file, self.bar.add_task(clean(file), total=size)
         self.bar.update(self.task, completed=done)
 
     def _start(self) -> None:

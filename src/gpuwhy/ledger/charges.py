@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpuwhy.intervals import Intervals, Rows, Times, overlap
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Charges:
     """Rows of (account, row, bin, ns).
 

@@ -24,7 +24,7 @@ class Tier(IntEnum):
     MEMSET = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Busy:
     """Which operation owns which busy time of a window (`row`: within the device's operations), and what was hidden."""
 

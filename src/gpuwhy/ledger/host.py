@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwhy.intervals import Intervals
 from gpuwhy.ledger.accounts import Accounts
 from gpuwhy.ledger.classes import BACKWARD, special_calls
 from gpuwhy.steps import STEP_MARK
@@ -21,12 +24,13 @@ MAX_FAMILY = 32
 ROLES = ("main", "backward", "other")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Host:
     """`decided` is the account of pieces that are in a special call or an operator, `framed` of those that are only
     in a Python frame or an annotation, -1 elsewhere; `because` the piece to name for it. `role` indexes `ROLES`;
     `known` is false for threads of which only runtime calls were recorded; `family` lists the threads that a thread
-    hands its work to, itself first.
+    hands its work to, itself first. `own_time(thread)` says when which piece is the innermost open one, worked
+    out once.
     """
 
     decided: NDArray[np.int32]
@@ -35,6 +39,7 @@ class Host:
     role: NDArray[np.int8]
     known: NDArray[np.bool_]
     family: tuple[tuple[int, ...], ...]
+    own_time: Callable[[int], tuple[Intervals, NDArray[np.int32]]]
 
 
 def host(timeline: Timeline, accounts: Accounts) -> Host:
@@ -59,7 +64,8 @@ def host(timeline: Timeline, accounts: Accounts) -> Host:
     framed[only] = _frame_accounts(timeline, at_frame[only], accounts)
     because = np.where(at_special >= 0, at_special, np.where(at_operator >= 0, at_operator, at_frame))
     role, known = _roles(timeline, outermost)
-    return Host(decided, framed, because.astype(np.int32), role, known, _families(timeline, role))
+    family = _families(timeline, role)
+    return Host(decided, framed, because.astype(np.int32), role, known, family, cache(nesting.own_time))
 
 
 def _launches(timeline: Timeline) -> NDArray[np.bool_]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,7 @@ from gpuwhy.ledger.host import ROLES, Host
 from gpuwhy.timeline import DeviceOps, Timeline
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Gaps:
     """Stretches without work, each with the operation that ends it (a row of the device's operations, or -1)."""
 
@@ -56,29 +54,20 @@ def idle_time(
     after = Intervals(until[until < end], end[until < end])
     charges.append(_plain(after, accounts.number("idle/device"), edge))
     waited = np.flatnonzero(until > start)
-    own_time = cache(timeline.nesting.own_time)
     for one, which in by_value(timeline.calls.thread[call[waited]]):
         mine = waited[which]
-        charges += _on_thread(timeline, host, one, Intervals(start[mine], until[mine]), own_time, accounts, edge)
+        charges += _on_thread(host, one, Intervals(start[mine], until[mine]), accounts, edge)
     return Charges.join(charges)
 
 
-def _on_thread(
-    timeline: Timeline,
-    host: Host,
-    thread: int,
-    idle: Intervals,
-    own_time: Callable[[int], tuple[Intervals, NDArray[np.int32]]],
-    accounts: Accounts,
-    edge: NDArray[np.int64],
-) -> list[Charges]:
+def _on_thread(host: Host, thread: int, idle: Intervals, accounts: Accounts, edge: NDArray[np.int64]) -> list[Charges]:
     """Charge idle time before launches of one thread: by it, by the threads that it waits for, by frames, by role."""
     charges = []
     for account in (host.decided, host.framed):
         for one in host.family[thread]:
             if not len(idle):
                 break
-            own, piece = own_time(one)
+            own, piece = host.own_time(one)
             if not len(own) or own.start[0] >= idle.end[-1] or own.end[-1] <= idle.start[0]:
                 continue
             _, place, start, end = overlap(idle, own)

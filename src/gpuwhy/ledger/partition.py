@@ -22,7 +22,7 @@ MOST_CELLS = 1 << 24
 """Steps times accounts that are told apart (128 MiB); healthy profiles have less than a million."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Basis:
     """What the ledgers of all devices of a timeline share: what every call and operation means."""
 
@@ -43,7 +43,7 @@ class NextToCopy:
     bytes: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ledger:
     """Where the time of one device's window went; all times in ns.
 

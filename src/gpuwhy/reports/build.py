@@ -18,6 +18,8 @@ from gpuwhy.timeline import Timeline
 from gpuwhy.trust import Check
 from gpuwhy.version import __version__
 
+LONGEST_PATH = 200
+"""Calls of a path that are told, the innermost ones."""
 BESIDE = 0.5
 """Copies are named in the verdict if this share of the loss lies in gaps that they begin or end."""
 GAINS_LATER = "predicting gains needs the replay of the dependency graph, which this version does not have"
@@ -136,16 +138,24 @@ def _steps(ledger: Ledger) -> list[model.StepTime]:
 
 
 def _sync_waits(timeline: Timeline, ledger: Ledger, top: int) -> list[model.SyncWait]:
-    """Blocking calls, joined by their name and what called them, the heaviest first."""
-    groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-    for row, ns in ledger.after_sync.items():
-        piece = int(timeline.piece_at(np.array([row]))[0])
-        path = _path(timeline, piece)
-        if path and path[-1] == timeline.names[timeline.calls.name[row]]:
-            path = path[:-1]
-        groups.setdefault((timeline.names[timeline.calls.name[row]], tuple(path)), []).append(ns)
-    heaviest = sorted(groups.items(), key=lambda item: -sum(item[1]))[:top]
-    return [model.SyncWait(call=call, path=list(path), ns=sum(ns), count=len(ns)) for (call, path), ns in heaviest]
+    """Blocking calls, joined by their name and that of their caller, the heaviest first."""
+    rows = np.fromiter(ledger.after_sync, np.int64, len(ledger.after_sync))
+    callers = timeline.nesting.parent[timeline.piece_at(rows)] if len(rows) else rows
+    groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for row, piece in zip(rows.tolist(), callers.tolist(), strict=True):
+        caller = int(timeline.calls.name[timeline.nesting.call[piece]]) if piece >= 0 else -1
+        key = int(timeline.calls.name[row]), caller
+        groups.setdefault(key, []).append((ledger.after_sync[row], piece))
+    waits = [
+        model.SyncWait(
+            call=timeline.names[call],
+            path=_path(timeline, max(some)[1]),
+            ns=sum(ns for ns, _ in some),
+            count=len(some),
+        )
+        for (call, _), some in groups.items()
+    ]
+    return sorted(waits, key=lambda wait: -wait.ns)[:top]
 
 
 def _weights(of: Basis, ledger: Ledger, top: int) -> list[model.Weight]:
@@ -221,7 +231,7 @@ def _heaviest(
 
 def _path(timeline: Timeline, piece: int) -> list[str]:
     """Names of the calls around a piece, outermost first, itself last, without the marks of steps."""
-    names = (timeline.names[timeline.calls.name[row]] for row in reversed(timeline.path(piece)))
+    names = (timeline.names[timeline.calls.name[row]] for row in reversed(timeline.path(piece, LONGEST_PATH)))
     return [name for name in names if not STEP_MARK.match(name)]
 
 

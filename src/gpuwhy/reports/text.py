@@ -75,6 +75,7 @@ class _Page:
             (text.ljust(room) + " " + figures if figures else text),
             style=style or None,
             markup=False,
+            emoji=False,
             highlight=False,
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import zipfile
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import numpy as np
@@ -18,11 +18,14 @@ from gpuwhy.errors import GpuwhyError
 from gpuwhy.nesting import nest
 from gpuwhy.sources.open import Opened
 from gpuwhy.timeline import (
+    LATEST_NS,
+    CallKind,
     Device,
     DeviceOps,
     Flows,
     HostCalls,
     MemoryEvents,
+    OpKind,
     Source,
     Syncs,
     Table,
@@ -31,6 +34,8 @@ from gpuwhy.timeline import (
 )
 
 VERSION = 1
+MAX_RATIO = 200
+"""Larger expansions are an attack, not a timeline (they reach about 8)."""
 TABLES: dict[str, type[Table]] = {
     "ops": DeviceOps,
     "calls": HostCalls,
@@ -69,6 +74,8 @@ def write(timeline: Timeline, path: str) -> None:
                         np.lib.format.write_array(out, getattr(table, column.name), allow_pickle=False)
     except OSError as error:
         raise GpuwhyError(f"{path}: cannot write: {error.strerror or error}") from None
+    except RecursionError:
+        raise GpuwhyError(f"{path}: cannot write: the head of the profile is nested too deep") from None
 
 
 def read(opened: Opened) -> Timeline:
@@ -76,6 +83,9 @@ def read(opened: Opened) -> Timeline:
     data = io.BytesIO(b"".join(opened.chunks()))
     try:
         with zipfile.ZipFile(data) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+            if size > MAX_RATIO * max(len(data.getbuffer()), 1 << 20):
+                raise GpuwhyError(f"{opened.name}: expands more than {MAX_RATIO} times; not a timeline")
             about = msgspec.json.decode(archive.read("about.json"), type=_About)
             if about.gpuwhy_timeline != VERSION:
                 raise GpuwhyError(
@@ -104,26 +114,42 @@ def read(opened: Opened) -> Timeline:
 
 def _table(archive: zipfile.ZipFile, name: str, kind: type[Table]) -> Table:
     arrays = {}
+    hints = get_type_hints(kind)
     for column in fields(kind):
+        dtype = np.dtype(get_args(get_args(hints[column.name])[1])[0])  # of NDArray[np.int64]: int64
         with archive.open(f"{name}.{column.name}.npy") as stream:
-            arrays[column.name] = np.lib.format.read_array(stream, allow_pickle=False)
+            array = np.lib.format.read_array(stream, allow_pickle=False)
+        if array.ndim != 1 or array.dtype.newbyteorder("=") != dtype:
+            raise ValueError(f"{name}.{column.name} is no column of {dtype}")
+        arrays[column.name] = array.astype(dtype, copy=False)
     return kind(**arrays)
 
 
 def _check(about: _About, tables: dict[str, Any]) -> None:
-    """Refuse columns that do not fit together (a file that somebody changed)."""
+    """Refuse columns that do not fit together or break what `Timeline` promises (a file that somebody changed)."""
     for name, table in tables.items():
-        lengths = {len(getattr(table, column.name)) for column in fields(table)}
-        kinds = {getattr(table, column.name).dtype.kind for column in fields(table)}
-        if len(lengths) != 1 or kinds != {"i"}:
-            raise ValueError(f"columns of {name} do not match")
-    for codes, limit in (
-        (tables["ops"].name, len(about.names)),
-        (tables["calls"].name, len(about.names)),
-        (tables["syncs"].name, len(about.names)),
-        (tables["ops"].device, len(about.devices)),
-        (tables["calls"].thread, len(about.threads)),
-        (tables["ops"].launch, len(tables["calls"])),
+        if len({len(getattr(table, column.name)) for column in fields(table)}) != 1:
+            raise ValueError(f"columns of {name} differ in length")
+    ops, calls, syncs, flows, memory = (tables[name] for name in TABLES)
+    names, devices, threads = len(about.names), len(about.devices), len(about.threads)
+    for codes, lowest, limit in (
+        *((table.name, 0, names) for table in (ops, calls, syncs)),
+        (ops.device, 0, devices),
+        (ops.launch, -1, len(calls)),
+        (ops.kind, 0, len(OpKind)),
+        (calls.thread, 0, threads),
+        (calls.kind, 0, len(CallKind)),
+        *((codes, -1, threads) for codes in (flows.from_thread, flows.to_thread, memory.thread)),
     ):
-        if len(codes) and (codes.max() >= limit or codes.min() < -1):
+        if len(codes) and (codes.max() >= limit or codes.min() < lowest):
             raise ValueError("a row number is out of range")
+    for owner, table in ((ops.device, ops), (calls.thread, calls)):
+        together = owner[1:] == owner[:-1]
+        if (owner[1:] < owner[:-1]).any() or (table.start[1:] < table.start[:-1])[together].any():
+            raise ValueError("rows are out of order")
+    for table in (ops, calls, syncs):
+        low, high = table.start.min(initial=0), table.end.max(initial=0)
+        if (table.end < table.start).any() or low < -LATEST_NS or high > LATEST_NS:
+            raise ValueError("a time is out of range")
+    if not about.sources or (not len(ops) and not len(calls)):
+        raise ValueError("it holds nothing")

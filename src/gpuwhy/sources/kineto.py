@@ -8,19 +8,18 @@ roctracer in the header; K4 `baseTimeNanoseconds`; K3 `displayTimeUnit` without 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.arrays import unique
 from gpuwhy.errors import GpuwhyError
 from gpuwhy.nesting import nest
 from gpuwhy.sources import columns
 from gpuwhy.sources.links import Arrows, link_launches, pair_flows
 from gpuwhy.sources.scan import Events
+from gpuwhy.sources.texts import LONGEST_NAME, Texts, Threads, distinct, json_value
 from gpuwhy.timeline import (
     MISSING,
     CallKind,
@@ -32,15 +31,17 @@ from gpuwhy.timeline import (
     OpKind,
     Source,
     Syncs,
-    Thread,
     Timeline,
     sort_calls,
     sort_ops,
     with_launches,
 )
 
+EXPORT_HINT = "export one with torch.profiler: prof.export_chrome_trace('profile.json.gz')"
 LONGEST_NS = 24 * 3600 * 10**9
 """A longer call or operation is taken for damage: no profile runs for a day."""
+FARTHEST_NS = 2 * 10**18
+"""A start that lies further (63 years) from the middle one is taken for damage, and sums of times fit into int64."""
 
 WHOLE_MICROSECONDS = ("K0", "K1", "K2a", "K2")
 """Eras whose times are integers."""
@@ -57,20 +58,25 @@ def timeline(events: Events, file: str, damage: str | None) -> Timeline:
     Raises `GpuwhyError` where the file holds events but none that a
     PyTorch profile holds.
     """
-    texts = _Texts(events.texts)
-    header = {key: _json(value) for key, value in events.header.items()}
+    texts = Texts(events.texts)
+    header = {key: json_value(value) for key, value in events.header.items()}
     tables = events.tables
     era = _era(events, tables, header, texts)
     if not len(tables["device"]["ts"]) and not len(tables["host"]["ts"]):
         raise GpuwhyError(
             f"{file}: not a PyTorch profile: none of its {events.count:,} events is an operator or a kernel",
-            hint="export one with torch.profiler: prof.export_chrome_trace('profile.json.gz')",
+            hint=EXPORT_HINT,
         )
-    implausible = [_drop_implausible(tables[name]) for name in ("device", "host", "sync")]
+    implausible = _drop_implausible([tables[name] for name in ("device", "host", "sync")])
+    if not len(tables["device"]["ts"]) and not len(tables["host"]["ts"]):
+        raise GpuwhyError(
+            f"{file}: none of its operators and kernels has a usable time (absent, negative, or far from all others)",
+            hint=EXPORT_HINT,
+        )
     own = _own_rank(header)
     base = _base(header)
     zero = _earliest(tables["device"]["ts"], tables["host"]["ts"])
-    threads = _Threads(texts, own or 0)
+    threads = Threads(texts, own or 0)
     calls = _host_calls(tables["host"], texts, threads, zero)
     ops, devices = _device_ops(tables["device"], texts, header, own or 0, zero)
     syncs = _syncs(tables["sync"], zero)
@@ -111,114 +117,7 @@ def timeline(events: Events, file: str, damage: str | None) -> Timeline:
     )
 
 
-class _Texts:
-    """The scanner's raw JSON tokens, decoded when asked for."""
-
-    def __init__(self, raw: Sequence[bytes]) -> None:
-        self.raw = raw
-
-    def __len__(self) -> int:
-        return len(self.raw)
-
-    def __getitem__(self, code: int) -> str:
-        """The text of a token; numbers and other values as they stand in the file."""
-        if code < 0:
-            return ""
-        raw = self.raw[code]
-        if not raw.startswith(b'"'):
-            return raw.decode("utf-8", "replace")
-        if b"\\" not in raw:
-            return raw[1:-1].decode("utf-8", "replace")
-        value = _json(raw)
-        return value if isinstance(value, str) else raw[1:-1].decode("utf-8", "replace")
-
-    def where(self, codes: NDArray[np.int32], test: Any) -> NDArray[np.bool_]:
-        """For each code whether its text passes `test`, asked once a text."""
-        return self.lookup(codes, test, bool)
-
-    def lookup(self, codes: NDArray[np.int32], function: Any, dtype: Any) -> NDArray[Any]:
-        """`function(text)` for each code, asked once a text."""
-        used = distinct(codes, len(self))
-        table = np.zeros(len(self) + 1, dtype)
-        for code in used.tolist():
-            table[code] = function(self[code])
-        table[-1] = function("")
-        return table[codes]
-
-    def keep(self, *columns_of: NDArray[np.int32]) -> list[str]:
-        """Renumber name columns in place, from 0 without gaps; returns their texts."""
-        used = np.zeros(len(self), bool)
-        for codes in columns_of:
-            used[codes[codes >= 0]] = True
-        kept = np.flatnonzero(used)
-        number = np.full(len(self) + 1, len(kept), np.int32)
-        number[kept] = np.arange(len(kept), dtype=np.int32)
-        for codes in columns_of:
-            codes[:] = number[codes]
-        return [*(self[code] for code in kept.tolist()), ""]
-
-
-class _Threads:
-    """Numbers for (process, thread) pairs in the order of their texts."""
-
-    def __init__(self, texts: _Texts, rank: int) -> None:
-        self.texts, self.rank = texts, rank
-        self.known: list[Thread] = []
-        self.number: dict[tuple[int, int], int] = {}
-
-    def of(self, pid: NDArray[np.int32], tid: NDArray[np.int32], add: bool = False) -> NDArray[np.int32]:
-        """The number of each pair, -1 for one that is not known and not to be added."""
-        size = len(self.texts) + 1
-        pids, tids = distinct(pid, size, missing=True), distinct(tid, size, missing=True)
-        place = np.zeros(size + 1, np.int64)
-        place[tids] = np.arange(len(tids))
-        other = np.zeros(size + 1, np.int64)
-        other[pids] = np.arange(len(pids))
-        pair = other[pid] * len(tids) + place[tid]
-        present, row = _numbered(pair, len(pids) * len(tids))
-        keys = [(int(pids[i // len(tids)]), int(tids[i % len(tids)])) for i in present.tolist()]
-        if add:
-            new = sorted(set(keys) - self.number.keys(), key=lambda k: tuple(self.texts[c].zfill(20) for c in k))
-            for key in new:
-                self.number[key] = len(self.known)
-                self.known.append(Thread(self.rank, self.texts[key[0]], self.texts[key[1]]))
-        numbers: NDArray[np.int32] = np.array([self.number.get(key, -1) for key in keys], np.int32)[row]
-        return numbers
-
-
-def _numbered(codes: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The different codes below `size`, ascending, and for each code its place among them."""
-    if size > 10 * len(codes) + 10**6:
-        present = unique(codes)
-        return present, np.searchsorted(present, codes)
-    present = np.flatnonzero(_seen(codes, size))
-    place = np.zeros(size, np.int32)
-    place[present] = np.arange(len(present))
-    return present, place[codes]
-
-
-def distinct(codes: NDArray[np.int32], size: int, missing: bool = False) -> NDArray[np.int64]:
-    """The different codes below `size`, ascending, without sorting; -1 first if `missing` and present."""
-    seen = _seen(codes[codes >= 0] if len(codes) and codes.min() < 0 else codes, size)
-    found = np.flatnonzero(seen)
-    return np.concatenate(([-1], found)) if missing and len(codes) and codes.min() < 0 else found
-
-
-def _seen(codes: NDArray[Any], size: int) -> NDArray[np.bool_]:
-    seen = np.zeros(size, bool)
-    seen[codes] = True
-    return seen
-
-
-def _json(raw: bytes) -> Any:
-    """A value of the header, or None where it cannot be read (it is then as good as absent)."""
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def _era(events: Events, tables: dict[str, Columns], header: dict[str, Any], texts: _Texts) -> str:
+def _era(events: Events, tables: dict[str, Columns], header: dict[str, Any], texts: Texts) -> str:
     if events.is_list:
         return "K0"
     if (tables["device"]["graph_node"] != MISSING).any():
@@ -248,10 +147,25 @@ def _own_rank(header: dict[str, Any]) -> int | None:
     return rank if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 0 else None
 
 
-def _drop_implausible(table: Columns) -> int:
-    """Leave out rows without a start or with a missing, negative or absurd duration; returns how many."""
-    ts, dur = table["ts"], table["dur"]
-    bad = (ts == MISSING) | (dur < 0) | (dur > LONGEST_NS)
+def _drop_implausible(tables: Sequence[Columns]) -> list[int]:
+    """Leave out rows without a start, or one decades away, or with no sensible duration; how many of each table."""
+    counts = []
+    for table in tables:
+        ts, dur = table["ts"], table["dur"]
+        counts.append(_drop(table, (ts == MISSING) | (dur < 0) | (dur > LONGEST_NS)))
+    starts = [table["ts"] for table in tables if len(table["ts"])]
+    if not starts or max(int(ts.max()) for ts in starts) - min(int(ts.min()) for ts in starts) <= FARTHEST_NS:
+        return counts
+    ordered = np.sort(np.concatenate(starts))
+    middle = int(ordered[len(ordered) // 2])
+    low, high = max(middle - FARTHEST_NS, MISSING), min(middle + FARTHEST_NS, 2**63 - 1)
+    return [
+        count + _drop(table, (table["ts"] < low) | (table["ts"] > high))
+        for count, table in zip(counts, tables, strict=True)
+    ]
+
+
+def _drop(table: Columns, bad: NDArray[np.bool_]) -> int:
     count = int(bad.sum())
     if count:
         for key in table:
@@ -263,7 +177,7 @@ def _earliest(*times: NDArray[np.int64]) -> int:
     return int(min(t.min() for t in times if len(t)))
 
 
-def _host_calls(host: Columns, texts: _Texts, threads: _Threads, zero: int) -> HostCalls:
+def _host_calls(host: Columns, texts: Texts, threads: Threads, zero: int) -> HostCalls:
     kinds = {
         **dict.fromkeys(columns.OPERATORS, CallKind.OPERATOR),
         **dict.fromkeys((*columns.RUNTIME_CALLS, *columns.DRIVER_CALLS), CallKind.RUNTIME),
@@ -291,7 +205,7 @@ def _host_calls(host: Columns, texts: _Texts, threads: _Threads, zero: int) -> H
 
 
 def _device_ops(
-    table: Columns, texts: _Texts, header: dict[str, Any], rank: int, zero: int
+    table: Columns, texts: Texts, header: dict[str, Any], rank: int, zero: int
 ) -> tuple[DeviceOps, tuple[Device, ...]]:
     kinds = {
         **dict.fromkeys(columns.COPIES, OpKind.COPY),
@@ -315,7 +229,8 @@ def _device_ops(
         bytes=table["bytes"],
         graph_node=table["graph_node"],
     )
-    return ops, tuple(Device(rank, int(n), _device_name(header, int(n))) for n in numbers)
+    name_of = _device_names(header)
+    return ops, tuple(Device(rank, int(n), name_of(int(n))) for n in numbers)
 
 
 def _device_number(device: NDArray[np.int64], process: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -337,19 +252,23 @@ def _whole(text: str) -> int:
     return int(digits.group()) if digits else 0
 
 
-def _device_name(header: dict[str, Any], number: int) -> str | None:
-    """The name in `deviceProperties` (`computeProperties` before 1.9).
+def _device_names(header: dict[str, Any]) -> Callable[[int], str | None]:
+    """The name of a device's number in `deviceProperties` (`computeProperties` before 1.9), None where it is not told.
 
     AMD writes the agent's number, which is no index into that list: there a name counts only if all are equal.
     """
     listed = header.get("deviceProperties") or header.get("computeProperties")
     rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
-    names = {str(row.get("name") or "") for row in rows}
-    if len(names) == 1:
-        return names.pop() or None
-    amd = any(key.startswith(("hip_", "roc")) for key in header) or any(row.get("warpSize") == 64 for row in rows)
-    mine = [str(row.get("name") or "") for row in rows if row.get("id") == number]
-    return mine[0] or None if len(mine) == 1 and not amd else None
+    names = [str(row.get("name") or "")[:LONGEST_NAME] for row in rows]
+    if len(set(names)) == 1:
+        return lambda _: names[0] or None
+    if any(key.startswith(("hip_", "roc")) for key in header) or any(row.get("warpSize") == 64 for row in rows):
+        return lambda _: None
+    of: dict[int, str | None] = {}
+    for row, name in zip(rows, names, strict=True):
+        if isinstance(number := row.get("id"), int):
+            of[number] = None if number in of else name or None
+    return of.get
 
 
 def _syncs(table: Columns, zero: int) -> Syncs:
@@ -366,7 +285,7 @@ def _syncs(table: Columns, zero: int) -> Syncs:
     )
 
 
-def _launch_arrows(flow: Columns, texts: _Texts, threads: _Threads, zero: int) -> Arrows:
+def _launch_arrows(flow: Columns, texts: Texts, threads: Threads, zero: int) -> Arrows:
     """The arrows that the file draws from launches to operations."""
     wanted = texts.where(flow["cat"], lambda text: text != "fwdbwd") & (flow["ts"] != MISSING)
     begin, finish = pair_flows(flow["id"], texts.where(flow["ph"], lambda text: text == "s"), wanted)
@@ -379,7 +298,7 @@ def _launch_arrows(flow: Columns, texts: _Texts, threads: _Threads, zero: int) -
     )
 
 
-def _forward_to_backward(flow: Columns, texts: _Texts, threads: _Threads, zero: int) -> Flows:
+def _forward_to_backward(flow: Columns, texts: Texts, threads: Threads, zero: int) -> Flows:
     wanted = texts.where(flow["cat"], lambda text: text == "fwdbwd") & (flow["ts"] != MISSING)
     begin, finish = pair_flows(flow["id"], texts.where(flow["ph"], lambda text: text == "s"), wanted)
     return Flows(
@@ -390,7 +309,7 @@ def _forward_to_backward(flow: Columns, texts: _Texts, threads: _Threads, zero: 
     )
 
 
-def _memory(table: Columns, texts: _Texts, threads: _Threads, zero: int) -> MemoryEvents:
+def _memory(table: Columns, texts: Texts, threads: Threads, zero: int) -> MemoryEvents:
     rows = texts.where(table["name"], lambda text: text == "[memory]") & (table["ts"] != MISSING)
     return MemoryEvents(
         time=table["ts"][rows] - zero,

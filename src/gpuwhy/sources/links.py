@@ -20,7 +20,7 @@ MOST_CANDIDATES = 8
 """Launches under one id that are all tried; an id with more (damage) is tried with as many of its last ones."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Arrows:
     """Arrows from a time on a host thread to the start of an operation on a device's stream."""
 

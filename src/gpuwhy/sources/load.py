@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from gpuwhy.errors import GpuwhyError
 from gpuwhy.sources import compact, kineto
+from gpuwhy.sources.kineto import EXPORT_HINT
 from gpuwhy.sources.merge import merge
 from gpuwhy.sources.open import Opened
 from gpuwhy.sources.scan import NotEvents, scan
@@ -14,13 +15,13 @@ from gpuwhy.timeline import Timeline
 Progress = Callable[[str, int, int | None], None]
 """Called with (file, bytes read from it so far, its size or None where that is not known)."""
 
-EXPORT_HINT = "export one with torch.profiler: prof.export_chrome_trace('profile.json.gz')"
-
 OTHER_FORMATS = {
     "sqlite": "an SQLite database (Nsight Systems exports are); gpuwhy reads PyTorch profiles so far",
     "xplane": "an XLA profile (xplane.pb); gpuwhy reads PyTorch profiles so far",
     "pickle": "a pickle (PyTorch memory snapshots are); it is not opened, because a pickle can run code",
 }
+COMPRESSED = ("gzip", "zstd", "xz", "bzip2")
+"""Compressions that are not undone here (gzip: within gzip)."""
 
 
 def load(paths: Sequence[str], on_progress: Progress | None = None) -> Timeline:
@@ -68,7 +69,8 @@ def _unusable(opened: Opened) -> GpuwhyError:
     if kind in OTHER_FORMATS:
         return GpuwhyError(f"{name} is {OTHER_FORMATS[kind]}", hint=EXPORT_HINT)
     if kind != "unknown":
-        return GpuwhyError(f"{name} is {kind} data, not a PyTorch profile", hint="decompress it first")
+        hint = "decompress it first" if kind in COMPRESSED else EXPORT_HINT
+        return GpuwhyError(f"{name} is {kind} data, not a PyTorch profile", hint=hint)
     return GpuwhyError(f"{name} is not JSON", hint=EXPORT_HINT)
 
 

@@ -9,8 +9,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwhy.errors import GpuwhyError
 from gpuwhy.nesting import nest
 from gpuwhy.timeline import (
+    LATEST_NS,
     DeviceOps,
     Flows,
     HostCalls,
@@ -28,6 +30,11 @@ def merge(parts: Sequence[Timeline]) -> Timeline:
         return parts[0]
     parts = _ranked(parts)
     origin = min(part.origin_ns for part in parts)
+    if max(part.origin_ns - origin + _end(part) for part in parts) > LATEST_NS:
+        raise GpuwhyError(
+            "the clocks of these files lie centuries apart",
+            hint="explain each file by itself: they are not of one run",
+        )
     number: dict[str, int] = {}
     moved = []
     calls = threads = devices = 0
@@ -49,6 +56,10 @@ def merge(parts: Sequence[Timeline]) -> Timeline:
         memory=MemoryEvents.concatenate([part.memory for part in moved]),
         nesting=nest(all_calls.thread, all_calls.start, all_calls.end, threads),
     )
+
+
+def _end(part: Timeline) -> int:
+    return max(int(table.end.max(initial=0)) for table in (part.ops, part.calls, part.syncs))
 
 
 def _moved(part: Timeline, shift: int, code: NDArray[np.int32], calls: int, threads: int, devices: int) -> Timeline:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuwhy.arrays import unique
+from gpuwhy.arrays import by_value
 from gpuwhy.intervals import running_end
 from gpuwhy.ledger.partition import Ledger
 from gpuwhy.steps import FEW_STEPS
@@ -55,9 +55,9 @@ def steps_found(ledgers: Sequence[Ledger]) -> Check | None:
     if any(w.how == "time" or (w.how == "all" and not w.note) for w in windows):
         return None  # chosen so
     advice = "record at least six steps: schedule(wait=1, warmup=3, active=6) and prof.step() in the loop"
-    if any(w.steps is None for w in windows):
-        how = "the whole recording is judged, start and end included"
-        return Check("steps_found", "warn", f"no steps are marked or found: {how}", advice)
+    for w in windows:
+        if w.steps is None:
+            return Check("steps_found", "warn", w.note or "no steps were found", advice)
     fewest = min(len(w.steps) for w in windows if w.steps is not None)
     notes = {w.note for w in windows if w.note}
     if fewest < FEW_STEPS or notes:
@@ -73,8 +73,8 @@ def streams_in_order(timeline: Timeline, ledgers: Sequence[Ledger]) -> Check:
         ops = timeline.ops.take(in_window(timeline, ledger))
         busy += ledger.busy_ns
         slack = rounding(timeline, ledger)
-        for stream in unique(ops.stream):
-            start, end = ops.start[ops.stream == stream], ops.end[ops.stream == stream]
+        for _, rows in by_value(ops.stream):
+            start, end = ops.start[rows], ops.end[rows]
             before = running_end(end)
             lap = (end > start) & (before > start)
             lap[lap] &= before[lap] - start[lap] > slack
