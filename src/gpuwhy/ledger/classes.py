@@ -29,8 +29,8 @@ RUNTIME = _rules(
         r"|cuMem(Alloc|Free|Host|Create|Release|Map|Unmap|SetAccess|Address|GetAllocation|Pool)"
         r"|hipMem(Create|Release|Map|Unmap|SetAccess|Address|Pool)|ur(USM|VirtualMem).*(Alloc|Free)",
     ),
-    ("sync", r"(cuda|hip|cu|ur)\w*Synchronize|^ur(Event|Queue)(Wait|Finish)"),
-    ("launch", r"(cuda|hip|cu)\w*Launch|(cuda|hip|cu)Memset|urEnqueue(Kernel|MemFill|USMFill)"),
+    ("sync", r"\b(cuda|hip|cu|ur)\w*Synchronize|^ur(Event|Queue)(Wait|Finish)"),
+    ("launch", r"\b(cuda|hip|cu)\w*Launch|(cuda|hip|cu)Memset|urEnqueue(Kernel|MemFill|USMFill)"),
     (
         "copy_call",
         r"(cuda|hip|cu)Memcpy|^cuMemcpy|hipMemcpy|(cuda|hip|cu)MemPrefetch|urEnqueue(USMMemcpy|Mem\w*Copy)|mtia\w*emcpy",
@@ -42,7 +42,7 @@ RUNTIME = _rules(
 )
 """Runtime and driver calls that explain idle time by themselves. Others (queries, attributes) explain nothing."""
 
-OVERHEAD = _rules(("module_load", r"Lazy Function Loading|Module"), ("profiler", r"(?!Command Buffer Full)"))
+OVERHEAD = _rules(("module_load", r"Lazy Function Loading|Module"), ("profiler", r"^(?!Command Buffer Full)"))
 """Rows of category `overhead` (CUPTI's own). A full command buffer is back pressure, not machinery."""
 
 ANNOTATIONS = _rules(
