@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwhy.intervals import Intervals, complement, difference, measure, overlap, ranges, running_end, union
+from gpuwhy.intervals import Intervals, complement, difference, overlap, ranges, running_end, union
 
 PAIRS = st.lists(st.tuples(st.integers(-20, 20), st.integers(0, 9)).map(lambda p: (p[0], p[0] + p[1])), max_size=12)
 
@@ -65,12 +65,6 @@ def test_overlap(a: list[tuple[int, int]], b: list[tuple[int, int]]) -> None:
     assert points(pairs_of(pieces)) == points(a) & points(b)
     for i, j, piece in zip(row_a.tolist(), row_b.tolist(), pairs_of(pieces), strict=True):
         assert points([piece]) == points([pairs_of(one)[i]]) & points([pairs_of(other)[j]])
-
-
-@given(PAIRS, st.lists(st.integers(-30, 40), max_size=8))
-def test_measure(pairs: list[tuple[int, int]], until: list[int]) -> None:
-    found = measure(as_set(pairs), np.array(until, np.int64))
-    assert found.tolist() == [sum(i < t for i in points(pairs)) for t in until]
 
 
 @given(st.lists(st.integers(-9, 9), max_size=9))

@@ -55,17 +55,6 @@ def union(start: Times, end: Times) -> Intervals:
     return Intervals(start[first], np.maximum.accumulate(end)[last])
 
 
-def measure(of: Intervals, until: Times) -> Times:
-    """How much of the set lies before each time of `until`, in ns."""
-    if not len(of):
-        return np.zeros(len(until), np.int64)
-    row = np.searchsorted(of.start, until, side="right") - 1
-    length = of.end - of.start
-    before = np.concatenate(([0], np.cumsum(length)))
-    inside = np.minimum(until - of.start[row], length[row])
-    return np.where(row < 0, 0, before[np.maximum(row, 0)] + inside)
-
-
 def complement(of: Intervals, start: int, end: int) -> Intervals:
     """What of `[start, end)` the set leaves free."""
     starts = np.concatenate(([start], np.clip(of.end, start, end)))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from importlib.resources import as_file, files
-from typing import Annotated
 
-import typer
+from gpuwhy.commands.options import AsJson, Color, Output
 
 INTRO = """A real profile: a small model trained on an NVIDIA H200, recorded with PyTorch 2.11.
 It comes with gpuwhy; no GPU is needed to read it."""
@@ -21,14 +20,9 @@ then
 
 
 def demo(
-    as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON.")] = False,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
-    ] = None,
-    color: Annotated[
-        bool | None,
-        typer.Option("--color/--no-color", help="Colours; by default where the output is a terminal."),
-    ] = None,
+    as_json: AsJson = False,
+    output: Output = None,
+    color: Color = None,
 ) -> None:
     """Explain a real H200 profile that ships with gpuwhy."""
     from gpuwhy.api import explain

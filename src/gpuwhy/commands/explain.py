@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from gpuwhy.commands.options import AsJson, Color, Output
 from gpuwhy.errors import GpuwhyError
 
 EPILOG = """Examples:
@@ -30,7 +31,7 @@ UNITS = {"": 10**6, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 def explain(
     files: Annotated[
         list[str],
-        typer.Argument(help="PyTorch profiles (.json, .json.gz), each a rank; - is standard input."),
+        typer.Argument(metavar="FILE", help="PyTorch profiles (.json, .json.gz), each a rank; - is standard input."),
     ],
     steps: Annotated[
         str | None,
@@ -52,10 +53,8 @@ def explain(
         int,
         typer.Option("--top", metavar="N", min=0, help="Host calls or kernels to list under each account."),
     ] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON (docs/report.md).")] = False,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
-    ] = None,
+    as_json: AsJson = False,
+    output: Output = None,
     save_timeline: Annotated[
         str | None,
         typer.Option(
@@ -64,10 +63,7 @@ def explain(
             help="Also keep what was read in a compact file, to explain it again faster.",
         ),
     ] = None,
-    color: Annotated[
-        bool | None,
-        typer.Option("--color/--no-color", help="Colours; by default where the output is a terminal."),
-    ] = None,
+    color: Color = None,
 ) -> None:
     """Say where each GPU's time went: a ledger in which every nanosecond has one cause."""
     chosen = _selection(steps, window, everything)

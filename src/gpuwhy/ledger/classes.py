@@ -100,8 +100,6 @@ FRAMES = _rules(
 because wrappers of compiled regions and data loaders stay open around work that is not theirs."""
 
 BACKWARD = re.compile(r"autograd::engine::evaluate_function|.*Backward\d*$")
-STEP_MARK = re.compile(r"ProfilerStep#?\s*(\d+)")
-OPTIMIZER_STEP = re.compile(r"Optimizer\.step#(.*)$")
 
 OPERATORS = _rules(
     (

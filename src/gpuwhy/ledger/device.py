@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from gpuwhy.arrays import unique
 from gpuwhy.intervals import Intervals, Rows, complement, overlap, running_end, union
 from gpuwhy.ledger.accounts import Accounts
-from gpuwhy.ledger.classes import COPIES, KERNELS, OPERATORS, OPTIMIZER_STEP, classify
+from gpuwhy.ledger.classes import COPIES, KERNELS, OPERATORS, classify
+from gpuwhy.steps import OPTIMIZER_STEP
 from gpuwhy.timeline import CallKind, DeviceOps, OpKind, Timeline
 
 

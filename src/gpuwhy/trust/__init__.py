@@ -14,7 +14,7 @@ from gpuwhy.timeline import Timeline
 from gpuwhy.trust import host, launches, recording
 from gpuwhy.trust.limits import CPU_ADVICE, LIMITS, STACK_ADVICE, Check, Limit, percent
 
-__all__ = ["CPU_ADVICE", "LIMITS", "STACK_ADVICE", "Check", "Limit", "checks", "is_withheld", "percent"]
+__all__ = ["CPU_ADVICE", "LIMITS", "STACK_ADVICE", "Check", "Limit", "checks", "percent"]
 
 
 def checks(timeline: Timeline, ledgers: Sequence[Ledger]) -> list[Check]:
@@ -34,8 +34,3 @@ def checks(timeline: Timeline, ledgers: Sequence[Ledger]) -> list[Check]:
         host.profiler_distortion(timeline, ledgers),
     ]
     return [check for check in found if check is not None]
-
-
-def is_withheld(found: Sequence[Check], what: str) -> bool:
-    """Whether some check withholds a conclusion."""
-    return any(what in check.withholds for check in found)

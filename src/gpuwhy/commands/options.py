@@ -1,0 +1,13 @@
+"""Options that every verb with a report has."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Write the report as JSON (docs/report.md).")]
+Output = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
+Color = Annotated[
+    bool | None, typer.Option("--color/--no-color", help="Colours; by default where the output is a terminal.")
+]
