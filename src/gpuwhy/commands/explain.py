@@ -31,7 +31,7 @@ UNITS = {"": 10**6, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 def explain(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE", help="PyTorch profiles (.json, .json.gz), each a rank; - is standard input."),
+        typer.Argument(metavar="FILE...", help="PyTorch profiles (.json, .json.gz), each a rank; - is standard input."),
     ],
     steps: Annotated[
         str | None,
