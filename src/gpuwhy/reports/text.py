@@ -253,8 +253,8 @@ def _window(report: model.Report, device: model.DeviceReport) -> str:
         return f"{length} of the recording"
     which = f"step {steps[0].number}" if len(steps) == 1 else f"steps {steps[0].number} to {steps[-1].number}"
     order = sorted(step.ns for step in steps)
-    median = ms(order[len(order) // 2])
-    text = f"{which} ({report.window.how}): {length}, median step {median} ms ({ms(order[0])} to {ms(order[-1])})"
+    middle = (order[(len(order) - 1) // 2] + order[len(order) // 2]) / 2
+    text = f"{which} ({report.window.how}): {length}, median step {ms(middle)} ms ({ms(order[0])} to {ms(order[-1])})"
     if device.left_out is not None:
         text += f"; step {device.left_out} is left out, its end is not recorded"
     return text

@@ -86,7 +86,7 @@ def streams_in_order(timeline: Timeline, ledgers: Sequence[Ledger]) -> Check:
     return Check(
         "streams_in_order",
         "note" if level_of("streams_in_order", share) == "ok" else "warn",
-        f"{count:,} operations overlap an earlier one on their own stream ({percent(share)} of busy time): "
+        f"operations that overlap an earlier one of their own stream: {count:,} ({percent(share)} of busy time); "
         "each instant is counted once",
     )
 
