@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from events import Profile
 
+import gpuwhy
 from gpuwhy.ledger.classes import ANNOTATIONS, BACKWARD, COPIES, FRAMES, KERNELS, OPERATORS, OVERHEAD, RUNTIME, Rules
 from gpuwhy.ledger.classes import classify as classify_codes
 
@@ -106,6 +110,14 @@ ANNOTATION_NAMES = {
     "## load_batch ##": "input",
     "dataloader": "input",
     "_compile.compile_inner (dynamo_timed)": "compile",
+    "Scheduler.codegen (dynamo_timed)": "compile",
+    "entire_backward_compile": "compile",
+    "CachingAutotuner.benchmark_all_configs": "compile",
+    "Torch-Compiled Region: 0/0": NOTHING,
+    "TorchDynamo Cache Lookup": NOTHING,
+    "CompiledFunctionBackward": NOTHING,
+    "CheckpointFunctionBackward": NOTHING,  # activation checkpointing saves nothing to disk
+    "aten::_compute_linear_combination": NOTHING,
     "save_checkpoint": "serialization",
     "ProfilerStep#4": NOTHING,
     "Optimizer.step#AdamW.step": NOTHING,
@@ -216,6 +228,17 @@ COPY_NAMES = {
 @pytest.mark.parametrize(("name", "wanted"), COPY_NAMES.items())
 def test_copies(name: str, wanted: str | None) -> None:
     assert classify(name, COPIES) == wanted
+
+
+def test_the_compilers_marks_count_though_they_are_written_as_operators(tmp_path: Path) -> None:
+    p = Profile()
+    p.launch(0, 10, 50, 100)
+    p.operator("dynamo", 100, 300)
+    p.operator("GraphLowering.run (dynamo_timed)", 110, 290)
+    p.operator("aten::mm", 150, 200)
+    p.launch(400, 410, 410, 500)
+    (device,) = gpuwhy.explain(str(p.write(tmp_path / "p.json")), window="all").devices
+    assert next(e.ns for e in device.ledger if e.account == "idle/compile") == 200
 
 
 def test_backward_operators() -> None:

@@ -50,14 +50,21 @@ ANNOTATIONS = _rules(
         "input",
         r"enumerate\(DataLoader\)|_dataloader_next|(?i:\bdata_?load(er|ing)?\b|\b(load|get|fetch|next)_?batch\b)",
     ),
-    ("compile", r"\(dynamo_timed\)$|(?i:^(triton )?autotun)"),
+    (
+        "compile",
+        r"\(dynamo_timed\)$|^(dynamo|entire_(frame|backward)_compile|compile_attempt_\d+|backend_compile|inductor_compile"
+        r"|CachingAutotuner\.\w+)$|(?i:^(triton )?autotun)",
+    ),
     (
         "serialization",
         r"(?i:\b(save|write|load)_?checkpoint|\bcheckpoint_?(save|saving|write|load)|torch\.save)",
     ),
     ("gc", r"(?i:^garbage.?collect|^gc([._ ]collect)?$)"),
 )
-"""Annotations by which libraries and users mark such work themselves (torch, Lightning, plain words)."""
+"""Annotations by which libraries and users mark such work themselves (torch, Lightning, plain words).
+
+PyTorch writes its compiler's own marks as operators, and before 1.12 all annotations: these rules hold for both.
+"""
 
 FRAMES = _rules(
     (
@@ -234,6 +241,7 @@ SPECIAL_BY_KIND: dict[CallKind, Rules] = {
     CallKind.RUNTIME: RUNTIME,
     CallKind.OVERHEAD: OVERHEAD,
     CallKind.ANNOTATION: ANNOTATIONS,
+    CallKind.OPERATOR: ANNOTATIONS,
     CallKind.PYTHON: FRAMES,
 }
 
