@@ -35,6 +35,7 @@ def test_a_sleep_is_told_by_its_frame_and_length() -> None:
         ns for account, ns in ledger.items() if account.startswith("idle/outside_operators/") and "sleep" in account
     ]
     assert report.verdict.cause == "outside_operators"
+    assert "sleep" in report.verdict.text
     assert 0.9 * 20e6 < sum(slept) / report.step.count < 20.5e6
     assert device.unknown_ns < 0.03 * device.window_ns
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwhy.arrays import quantiles, unique
-from gpuwhy.ledger.accounts import HOST_BOUND, WAITING, within
+from gpuwhy.ledger.accounts import HOST_BOUND, UNKNOWN, WAITING, within
 from gpuwhy.ledger.charges import Charges
 from gpuwhy.ledger.partition import Basis, Ledger
 from gpuwhy.reports import model, words
@@ -256,9 +256,24 @@ def _verdict(timeline: Timeline, ledgers: Sequence[Ledger], withheld: Sequence[m
         text = f"{busy}; most of it goes to {words.loss_sentence(loss.name)} ({loss.name}, {share})."
     else:
         said = words.loss_sentence(loss.name if main in ("idle/launch", "idle/dispatch") else main)
-        text = f"{busy}. Largest loss: {said} ({loss.name}, {share}).{_beside_copies(worst, main, steps)}"
+        text = f"{busy}. Largest loss: {said} ({loss.name}, {share}).{_frame(worst, main)}{_beside_copies(worst, main, steps)}"
     blind = any(item.what == "idle causes" for item in withheld) and not within(loss.name, "busy")
     return model.Verdict(text=text, healthy=None, cause=None if blind else words.CAUSE.get(main))
+
+
+def _frame(ledger: Ledger, account: str) -> str:
+    """Names the Python frame or annotation that most of the time outside operators is spent in, if one is known."""
+    if account != "idle/outside_operators":
+        return ""
+    known = [
+        (int(ns), name)
+        for name, ns in zip(ledger.accounts, ledger.ns, strict=True)
+        if within(name, account) and name not in UNKNOWN
+    ]
+    ns, name = max(known, default=(0, ""))
+    if ns < BESIDE * ledger.of(account):
+        return ""
+    return f" Most of it is spent in {words.shorten(name.split('/', 2)[2], 80)}."
 
 
 def _beside_copies(ledger: Ledger, account: str, steps: int) -> str:
