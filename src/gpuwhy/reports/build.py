@@ -21,7 +21,7 @@ from gpuwhy.version import __version__
 LONGEST_PATH = 200
 """Calls of a path that are told, the innermost ones."""
 BESIDE = 0.5
-"""Copies are named in the verdict if this share of the loss lies in gaps that they begin or end."""
+"""A frame, or copies next to it, are named in the verdict if this share of the loss lies there."""
 GAINS_LATER = "predicting gains needs the replay of the dependency graph, which this version does not have"
 
 
@@ -256,13 +256,14 @@ def _verdict(timeline: Timeline, ledgers: Sequence[Ledger], withheld: Sequence[m
         text = f"{busy}; most of it goes to {words.loss_sentence(loss.name)} ({loss.name}, {share})."
     else:
         said = words.loss_sentence(loss.name if main in ("idle/launch", "idle/dispatch") else main)
-        text = f"{busy}. Largest loss: {said} ({loss.name}, {share}).{_frame(worst, main)}{_beside_copies(worst, main, steps)}"
+        text = f"{busy}. Largest loss: {said} ({loss.name}, {share})."
+        text += _frame(worst, main, loss.ns) + _beside_copies(worst, main, steps)
     blind = any(item.what == "idle causes" for item in withheld) and not within(loss.name, "busy")
     return model.Verdict(text=text, healthy=None, cause=None if blind else words.CAUSE.get(main))
 
 
-def _frame(ledger: Ledger, account: str) -> str:
-    """Names the Python frame or annotation that most of the time outside operators is spent in, if one is known."""
+def _frame(ledger: Ledger, account: str, loss_ns: int) -> str:
+    """Names the Python frame or annotation that most of the loss is spent in, if one is known."""
     if account != "idle/outside_operators":
         return ""
     known = [
@@ -271,7 +272,7 @@ def _frame(ledger: Ledger, account: str) -> str:
         if within(name, account) and name not in UNKNOWN
     ]
     ns, name = max(known, default=(0, ""))
-    if ns < BESIDE * ledger.of(account):
+    if ns < BESIDE * loss_ns:
         return ""
     return f" Most of it is spent in {words.shorten(name.split('/', 2)[2], 80)}."
 
