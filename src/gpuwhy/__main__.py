@@ -15,14 +15,14 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="gpuwhy",
-    help="Why is my GPU not doing more, and what will I get if I change it?",
+    help="Why is my GPU not doing more?",
     epilog="Start with: gpuwhy demo",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("explain")(explain.explain)
+app.command("explain", short_help="Say where each GPU's time went, from PyTorch profiles.")(explain.explain)
 app.command("demo")(demo.demo)
 
 
@@ -40,7 +40,7 @@ def _root(
         False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
     ),
 ) -> None:
-    """Why is my GPU not doing more, and what will I get if I change it?"""
+    """Why is my GPU not doing more?"""
 
 
 def main() -> None:

@@ -73,6 +73,8 @@ class Window:
     left_out: int | None = None
     """The number of the last recorded step, if it was left out."""
     note: str | None = None
+    chosen: bool = False
+    """The user chose it."""
 
 
 def window(timeline: Timeline, device: int, selection: Selection) -> Window | None:
@@ -85,10 +87,10 @@ def window(timeline: Timeline, device: int, selection: Selection) -> Window | No
     if first >= last:
         return None
     if selection.everything:
-        return Window(first, last, "all", None)
+        return Window(first, last, "all", None, chosen=True)
     if selection.time is not None:
         start, end = max(first, selection.time[0]), min(last, selection.time[1])
-        return Window(start, end, "time", None) if start < end else None
+        return Window(start, end, "time", None, chosen=True) if start < end else None
     steps = device_steps(timeline, device)
     if selection.steps is not None:
         return _chosen(steps, *selection.steps) if steps else None
@@ -108,7 +110,7 @@ def _chosen(steps: Steps, low: int, high: int) -> Window | None:
     if not len(rows):
         return None
     kept = _part(steps, int(rows[0]), int(rows[-1]) + 1)
-    return Window(int(kept.edge[0]), int(kept.edge[-1]), steps.how, kept)
+    return Window(int(kept.edge[0]), int(kept.edge[-1]), steps.how, kept, note=_open_end(kept), chosen=True)
 
 
 def _steady(steps: Steps) -> Window:
@@ -119,9 +121,6 @@ def _steady(steps: Steps) -> Window:
     slow = length > STARTUP_RATIO * quantiles(length, (0.5,))[0]
     first = int(np.argmin(slow)) if not slow.all() else 0
     kept = _part(steps, first, count)
-    note = None
-    if kept.open_ended:
-        note = f"step {int(kept.number[-1])} is the last one recorded: it ends with its last operation"
     return Window(
         int(kept.edge[0]),
         int(kept.edge[-1]),
@@ -129,8 +128,15 @@ def _steady(steps: Steps) -> Window:
         kept,
         startup=_part(steps, 0, first) if first else None,
         left_out=left_out,
-        note=note,
+        note=_open_end(kept),
     )
+
+
+def _open_end(steps: Steps) -> str | None:
+    """What to say of a last step whose end is not recorded."""
+    if not steps.open_ended:
+        return None
+    return f"step {int(steps.number[-1])} is the last one recorded: it ends with its last operation"
 
 
 def _part(steps: Steps, low: int, high: int) -> Steps:

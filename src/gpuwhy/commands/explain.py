@@ -23,7 +23,7 @@ EPILOG = """Examples:
   zcat profile.json.gz | gpuwhy explain - --json | jq .verdict.text
 
 Exit status: 0 explained, 2 unusable input,
-3 the ledger is withheld or unsound (the report says why)."""
+3 the ledger is not to be trusted (the report says why)."""
 
 UNITS = {"": 10**6, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 

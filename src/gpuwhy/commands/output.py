@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PATIENCE_S = 1.0
 """A load that takes longer shows its progress."""
 FILE_WIDTH = 100
-"""Columns of a text report that goes to a file or a pipe."""
+"""Columns of a text report that goes to a file or a pipe, unless COLUMNS says otherwise."""
 
 
 def emit(report: Report, *, as_json: bool, output: str | None, color: bool | None) -> None:
@@ -69,7 +69,7 @@ def _text(report: Report, output: str | None, color: bool | None) -> str:
     page = io.StringIO()
     console = Console(
         file=page,
-        width=None if is_terminal else FILE_WIDTH,
+        width=None if is_terminal or os.environ.get("COLUMNS", "").isdigit() else FILE_WIDTH,
         force_terminal=color if color is not None else is_terminal or (False if is_file else None),
         no_color=True if color is False else None,
     )

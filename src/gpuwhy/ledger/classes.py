@@ -185,7 +185,7 @@ KERNELS = _rules(
     ),
     (
         "matmul",
-        r"(?i:gemm|gemv|\bcutlass|cijk_|nvjet|\bxmma|matmul|_mm_|tensorop|wmma|hmma|splitK|ampere_\w*_s\d+|dot_kernel|"
+        r"(?i:gemm|gemv|\bcutlass|cijk_|nvjet|\bxmma|matmul|_mm_|(?<!sub)tensorop|wmma|hmma|splitK|ampere_\w*_s\d+|dot_kernel|"
         r"cublas|marlin|deep_gemm)",
     ),
     ("fused", r"^triton_|^(fused_|tvmgen_)"),

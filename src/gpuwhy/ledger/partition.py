@@ -17,7 +17,7 @@ from gpuwhy.steps import Window
 from gpuwhy.timeline import DeviceOps, Timeline
 
 BUSY_SHARE = 0.9
-"""Above this share of the window the largest loss is a busy account (design: the device is not waiting)."""
+"""Above this share of the window the largest loss is a busy account: the device is not waiting."""
 MOST_CELLS = 1 << 24
 """Steps times accounts that are told apart (128 MiB); healthy profiles have less than a million."""
 

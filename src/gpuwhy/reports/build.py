@@ -105,6 +105,7 @@ def _device(of: Basis, ledger: Ledger, top: int) -> model.DeviceReport:
         hidden=[
             model.Entry(account=account, ns=ns, share=ns / ledger.window_ns) for account, ns in ledger.hidden.items()
         ],
+        after_sync_ns=sum(ledger.after_sync.values()),
         after_sync=_sync_waits(of.timeline, ledger, top),
         next_to_copy=[model.NextToCopy(**asdict(one)) for one in ledger.next_to_copy],
         steps=_steps(ledger),
@@ -240,9 +241,8 @@ def _verdict(timeline: Timeline, ledgers: Sequence[Ledger], withheld: Sequence[m
     worst = min(ledgers, key=lambda ledger: ledger.busy_ns / ledger.window_ns)
     device = timeline.devices[worst.device]
     where = f"rank {device.rank}, GPU {device.number}" if len(timeline.sources) > 1 else f"GPU {device.number}"
-    busy = f"{where} works {100 * worst.busy_ns / worst.window_ns:.1f} % of the time"
-    if len(ledgers) > 1:
-        busy = f"The least busy of {len(ledgers)} devices, {where}, works {100 * worst.busy_ns / worst.window_ns:.1f} %"
+    which = f"The least busy of {len(ledgers)} devices, {where}," if len(ledgers) > 1 else where
+    busy = f"{which[0].upper()}{which[1:]} is busy {100 * worst.busy_ns / worst.window_ns:.1f} % of the time"
     if any(item.what == "ledger" for item in withheld):
         reason = next(item.why for item in withheld if item.what == "ledger")
         return model.Verdict(text=f"No verdict: {reason}.", healthy=None, cause=None)
@@ -253,13 +253,20 @@ def _verdict(timeline: Timeline, ledgers: Sequence[Ledger], withheld: Sequence[m
         f", {words.ms(loss.ns / steps)} of {words.ms(worst.window_ns / steps)} ms a step" if steps else ""
     )
     if within(loss.name, "busy"):
-        text = f"{busy}; most of it goes to {words.loss_sentence(loss.name)} ({loss.name}, {share})."
+        text = f"{busy}; the largest part goes to {words.loss_sentence(loss.name)} ({loss.name}, {share})."
     else:
-        said = words.loss_sentence(loss.name if main in ("idle/launch", "idle/dispatch") else main)
-        text = f"{busy}. Largest loss: {said} ({loss.name}, {share})."
+        by_group = main in ("idle/launch", "idle/dispatch")
+        if not by_group and loss.name != main:
+            own = f"{main.removeprefix('idle/')} {100 * worst.of(main) / worst.window_ns:.1f} %"
+            share = f"{own}; {loss.name} in all {share}"
+        else:
+            share = f"{loss.name}, {share}"
+        text = f"{busy}. Largest loss: {words.loss_sentence(loss.name if by_group else main)} ({share})."
         text += _frame(worst, main, loss.ns) + _beside_copies(worst, main, steps)
-    blind = any(item.what == "idle causes" for item in withheld) and not within(loss.name, "busy")
-    return model.Verdict(text=text, healthy=None, cause=None if blind else words.CAUSE.get(main))
+    blind = [item.why for item in withheld if item.what == "idle causes"]
+    if blind and not within(loss.name, "busy"):
+        return model.Verdict(text=f"{busy}. Why it is idle is not told: {blind[0]}", healthy=None, cause=None)
+    return model.Verdict(text=text, healthy=None, cause=words.CAUSE.get(main))
 
 
 def _frame(ledger: Ledger, account: str, loss_ns: int) -> str:

@@ -132,6 +132,8 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
     largest_loss: Loss
     ledger: list[Entry]
     hidden: list[Entry]
+    after_sync_ns: int
+    """All idle time in gaps that began while the host waited in a blocking call."""
     after_sync: list[SyncWait]
     next_to_copy: list[NextToCopy]
     steps: list[StepTime]
@@ -152,7 +154,7 @@ class CheckInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The report in one sentence."""
+    """The report in a sentence or two."""
 
     text: str
     healthy: bool | None

@@ -27,7 +27,7 @@ MOST_LEAVES = 5
 MOST_DEVICES = 2
 """With more devices than this, one line each and the details of the least busy one."""
 MOST_WIDTH, LEAST_WIDTH = 100, 60
-FIGURES = 21
+FIGURES = 22
 """Width of the columns of time and share."""
 SPREAD, SPREAD_WIDTH = 15, 96
 """Width of the column of spreads, and of the page from which on it is shown."""
@@ -51,7 +51,7 @@ class _Page:
 
     def render(self) -> None:
         report = self.report
-        names = sorted({name or "unnamed device" for name in report.source.devices})
+        names = sorted({name or "GPU not named" for name in report.source.devices})
         files = report.source.files
         about = f" · PyTorch profile ({report.source.era}) · {clean(', '.join(names))}"
         what = clean(files[0]) if len(files) == 1 else f"{len(files)} files"
@@ -126,8 +126,8 @@ class _Section:
         page.paragraph(f"{_label(page.report, device)}, {_window(page.report, device)}")
         page.line()
         unit = "ms a step" if self.steps else "ms"
-        spread = f"{'10 to 90 %':>{SPREAD}}" if self.spread else ""
-        page.line("where the time went", f"{unit:>11}{spread} {'of window':>9}", style="bold")
+        spread = f"{'p10 to p90':>{SPREAD}}" if self.spread else ""
+        page.line("where the time went", f"{unit:>11}{spread}  {'of window':>9}", style="bold")
         groups = {"busy": device.busy_ns, "idle": device.window_ns - device.busy_ns}
         for group in sorted(groups, key=lambda g: -groups[g]):
             if groups[group]:
@@ -142,7 +142,7 @@ class _Section:
         if self.spread:
             low_high = entry.per_step[1:] if entry is not None and entry.per_step else []
             spread = f"{' to '.join(map(ms, low_high)):>{SPREAD}}"
-        figures = f"{ms(ns / self.parts):>11}{spread} {_share(ns, self.device.window_ns):>9}"
+        figures = f"{ms(ns / self.parts):>11}{spread}  {_share(ns, self.device.window_ns):>9}"
         self.page.line("  " * depth + text, figures, style)
 
     def accounts(self, group: str) -> None:
@@ -164,7 +164,11 @@ class _Section:
                 self.weights(first)
             self.copies(f"{group}/{name}", total[name])
         small = [name for name in families if name not in shown]
-        if small:
+        if len(small) == 1 and len(families[small[0]]) == 1:
+            only = families[small[0]][0]
+            label = only.account.split("/", 1)[1]
+            self.row(1, f"{clean(label):<17} {meaning(only.account)}", only.ns, entry=only)
+        elif small:
             self.row(1, f"{len(small)} smaller: {', '.join(sorted(small))}", sum(total[name] for name in small))
 
     def leaves(self, entries: list[model.Entry]) -> None:
@@ -211,7 +215,7 @@ class _Section:
                 self.row(3, f"{times} {label}", weight.ns, style="dim")
             path = _callers(weight.path, weight.name)
             if path:
-                lead = "        in " if is_frame else "        from "
+                lead = "        in " if is_frame else "        heaviest from "
                 self.page.line(lead + _join(path, self.page.width - len(lead)), style="dim")
 
     def beside(self) -> None:
@@ -224,14 +228,14 @@ class _Section:
         for entry in device.hidden:
             if entry.share >= LEAST_SHARE:
                 self.row(0, f"hidden: {entry.account} under other work", entry.ns)
-        total = sum(wait.ns for wait in device.after_sync)
+        total = device.after_sync_ns
         if total >= LEAST_SHARE * device.window_ns:
             self.row(0, "idle that follows a blocking call (counted above)", total)
             for wait in device.after_sync:
+                self.row(1, f"{wait.count:,} in all × {clean(wait.call)}", wait.ns, style="dim")
                 path = _callers(wait.path, wait.call)
-                lead = f"{clean(wait.call)}{' from ' if path else ''}"
-                text = lead + _join(path, max(page.width - FIGURES - SPREAD * self.spread - len(lead) - 4, 10))
-                self.row(1, text, wait.ns, style="dim")
+                if path:
+                    page.line("        heaviest from " + _join(path, page.width - 22), style="dim")
         self.row(0, "not known (untraced, or host code without frames)", device.unknown_ns)
         startup = [step for step in device.steps if step.startup]
         if startup:
@@ -250,11 +254,13 @@ def _window(report: model.Report, device: model.DeviceReport) -> str:
     steps = [step for step in device.steps if not step.startup]
     length = f"{ms(device.window_ns)} ms"
     if not steps:
-        return f"{length} of the recording"
+        start = device.window_start_ns / 1e6
+        return f"{length} of the recording, from {start:,.3f} to {start + device.window_ns / 1e6:,.3f} ms"
     which = f"step {steps[0].number}" if len(steps) == 1 else f"steps {steps[0].number} to {steps[-1].number}"
     order = sorted(step.ns for step in steps)
     middle = (order[(len(order) - 1) // 2] + order[len(order) // 2]) / 2
-    text = f"{which} ({report.window.how}): {length}, median step {ms(middle)} ms ({ms(order[0])} to {ms(order[-1])})"
+    spread = f"median {ms(middle)}, {ms(order[0])} to {ms(order[-1])}"
+    text = f"{which} ({report.window.how}): {length}, {ms(sum(order) / len(order))} ms a step ({spread})"
     if device.left_out is not None:
         text += f"; step {device.left_out} is left out, its end is not recorded"
     return text
@@ -273,7 +279,8 @@ LAUNCH_CALL = re.compile(r"(cuda|cu|hip)[A-Z]\w+$")
 
 def _callers(path: list[str], name: str) -> list[str]:
     """The path without repeats, without the call itself, the launch call and, if others remain, library frames."""
-    kept = [part for i, part in enumerate(path) if part != name and (not i or part != path[i - 1])]
+    plain = [part.removeprefix("autograd::engine::evaluate_function: ") for part in path]
+    kept = [part for i, part in enumerate(plain) if part != name and (not i or part != plain[i - 1])]
     kept = [part for part in kept if not LAUNCH_CALL.match(part)]
     return [part for part in kept if not LIBRARY.match(part)] or kept
 
@@ -281,7 +288,7 @@ def _callers(path: list[str], name: str) -> list[str]:
 def _join(path: list[str], width: int) -> str:
     """As many of the innermost callers as fit, outermost first."""
     text = ""
-    for part in reversed([clean(part).removeprefix("autograd::engine::evaluate_function: ") for part in path]):
+    for part in reversed([clean(part) for part in path]):
         longer = f"{part} › {text}" if text else part
         if len(longer) > width - 2:
             return f"… › {text}" if text else shorten(part, width)

@@ -18,8 +18,10 @@ DISTORTION = (1.2, 1.9)
 
 def host_known(timeline: Timeline, ledgers: Sequence[Ledger]) -> Check:
     """How much of the window the recording cannot explain."""
-    unknown, window = sum(x.unknown_ns for x in ledgers), sum(x.window_ns for x in ledgers)
-    share = unknown / max(window, 1)
+    worst = max(ledgers, key=lambda ledger: ledger.unknown_ns / ledger.window_ns)
+    share = worst.unknown_ns / worst.window_ns
+    device = timeline.devices[worst.device]
+    where = f" on rank {device.rank}, GPU {device.number} (the least known)" if len(ledgers) > 1 else ""
     level = level_of("host_known", share)
     has_operators = bool((timeline.calls.kind == CallKind.OPERATOR).any())
     has_frames = bool((timeline.calls.kind == CallKind.PYTHON).any())
@@ -29,7 +31,7 @@ def host_known(timeline: Timeline, ledgers: Sequence[Ledger]) -> Check:
     return Check(
         "host_known",
         level,
-        f"{percent(share)} of the window is idle time that the recording cannot explain "
+        f"{percent(share)} of the window{where} is idle time that the recording cannot explain "
         "(untraced, or outside operators without Python frames)",
         advice,
     )

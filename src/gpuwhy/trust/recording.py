@@ -24,8 +24,10 @@ def recording_complete(timeline: Timeline) -> Check:
         return Check(
             "recording_complete",
             "warn",
-            f"{detail}. What was read before that is explained.",
+            f"{detail}. What was read before that is explained. Events are not in order of time: launches and "
+            "operations may be missing anywhere, busy time is a lower bound, and causes of idle time are not certain.",
             "export the profile again and wait for the export to finish",
+            ("idle causes",),
         )
     if malformed:
         return Check("recording_complete", "warn", f"{malformed:,} entries of the event list are not events")
@@ -52,7 +54,7 @@ def times_plausible(timeline: Timeline) -> Check:
 def steps_found(ledgers: Sequence[Ledger]) -> Check | None:
     """Whether there are steps to judge, and enough of them."""
     windows = [ledger.window for ledger in ledgers]
-    if any(w.how == "time" or (w.how == "all" and not w.note) for w in windows):
+    if any(w.chosen for w in windows):
         return None  # chosen so
     advice = "record at least six steps: schedule(wait=1, warmup=3, active=6) and prof.step() in the loop"
     for w in windows:
@@ -61,7 +63,7 @@ def steps_found(ledgers: Sequence[Ledger]) -> Check | None:
     fewest = min(len(w.steps) for w in windows if w.steps is not None)
     notes = {w.note for w in windows if w.note}
     if fewest < FEW_STEPS or notes:
-        told = "; ".join([f"only {fewest} complete step{'s' if fewest != 1 else ''} to judge", *sorted(notes)])
+        told = "; ".join([f"only {fewest} step{'s' if fewest != 1 else ''} to judge", *sorted(notes)])
         return Check("steps_found", "warn" if fewest < FEW_STEPS - 1 else "note", told, advice)
     return Check("steps_found", "ok", f"{fewest} complete steps are judged")
 
