@@ -177,3 +177,14 @@ def test_a_report_survives_the_way_through_json(demo: Report) -> None:
 def test_the_readme_shows_the_real_output(demo: Report) -> None:
     shown = (ROOT / "README.md").read_text().split("```text\n")[1].split("```")[0]
     assert shown.splitlines()[1:] == text(demo).splitlines()[1:]  # the first line holds the path
+
+
+def test_a_damaged_file_is_explained_but_no_cause_is_claimed(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.json.gz"
+    cut.write_bytes(Path(DEMO).read_bytes()[:460_000])
+    report = gpuwhy.explain(str(cut))
+    assert report.sound
+    assert report.verdict.cause is None
+    assert "Why it is idle is not told" in report.verdict.text
+    assert sum(entry.ns for entry in report.devices[0].ledger) == report.devices[0].window_ns
+    assert "lower bound" in " ".join(text(report).split())

@@ -265,7 +265,8 @@ def _verdict(timeline: Timeline, ledgers: Sequence[Ledger], withheld: Sequence[m
         text += _frame(worst, main, loss.ns) + _beside_copies(worst, main, steps)
     blind = [item.why for item in withheld if item.what == "idle causes"]
     if blind and not within(loss.name, "busy"):
-        return model.Verdict(text=f"{busy}. Why it is idle is not told: {blind[0]}", healthy=None, cause=None)
+        why = blind[0].split(". ")[0].rstrip(".")  # the check says the rest
+        return model.Verdict(text=f"{busy}. Why it is idle is not told: {why}.", healthy=None, cause=None)
     return model.Verdict(text=text, healthy=None, cause=words.CAUSE.get(main))
 
 
