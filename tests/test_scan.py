@@ -17,8 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpuwhy.sources import scan as scan_package
-from gpuwhy.sources.columns import MISSING, TABLES, Column, Kind, Table
+from gpuwhy.sources.columns import TABLES, Column, Kind, Table
 from gpuwhy.sources.scan import Events, NotEvents, compiled, pure
+from gpuwhy.timeline import MISSING
 
 BackEnd = types.ModuleType
 

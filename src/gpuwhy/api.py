@@ -14,8 +14,8 @@ from gpuwhy.sources.load import load as _load
 from gpuwhy.steps import Selection, device_steps, window
 from gpuwhy.timeline import Timeline
 from gpuwhy.trust import checks
+from gpuwhy.trust.limits import EXPORT_ADVICE
 
-EXPORT_AGAIN = "export the profile again and wait for the export to finish"
 NO_WORK_HINT = "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] while the model runs on the GPU"
 
 
@@ -86,7 +86,7 @@ def report(timeline: Timeline, chosen: Selection, device: int | None = None, top
         files = ", ".join(source.file for source in timeline.sources)
         damage = "; ".join(source.damage for source in timeline.sources if source.damage)
         if damage:  # a profile's head tells what the host did, its end what the device did
-            raise GpuwhyError(f"{files}: no GPU work before the damage: {damage}", hint=EXPORT_AGAIN)
+            raise GpuwhyError(f"{files}: no GPU work before the damage: {damage}", hint=EXPORT_ADVICE)
         raise GpuwhyError(f"{files}: no GPU work in it: no kernel, copy or memset was recorded", hint=NO_WORK_HINT)
     numbers = [d for d in range(len(timeline.devices)) if device in (None, timeline.devices[d].number)]
     if not numbers:

@@ -152,11 +152,8 @@ def _part(steps: Steps, low: int, high: int) -> Steps:
 def device_steps(timeline: Timeline, device: int) -> Steps | None:
     """The recorded steps of one device, the last one included, or None where there are none."""
     rank = timeline.devices[device].rank
-    for how, (number, start, end) in (
-        ("ProfilerStep", _profiler_marks(timeline, rank)),
-        ("Optimizer.step", _optimizer_marks(timeline, rank)),
-    ):
-        steps = _steps_from_marks(timeline, device, how, number, start, end)
+    for how, marks in (("ProfilerStep", _profiler_marks), ("Optimizer.step", _optimizer_marks)):
+        steps = _steps_from_marks(timeline, device, how, *marks(timeline, rank))
         if steps is not None:
             return steps
     return _steps_from_repetition(timeline, device)
@@ -164,7 +161,7 @@ def device_steps(timeline: Timeline, device: int) -> Steps | None:
 
 def _annotations(timeline: Timeline, rank: int, pattern: re.Pattern[str]) -> Rows:
     """Rows of the annotations of one rank whose name matches, by start."""
-    wanted = np.array([pattern.match(name) is not None for name in timeline.names], bool)
+    wanted = timeline.names_like(pattern)
     of_rank = np.array([thread.rank == rank for thread in timeline.threads], bool)
     calls = timeline.calls
     rows: Rows = np.flatnonzero((calls.kind == CallKind.ANNOTATION) & wanted[calls.name])

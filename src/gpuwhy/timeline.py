@@ -7,7 +7,8 @@ sorted by (device, start, end, name), rows of `calls` by (thread, start, outer b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+import re
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from gpuwhy.intervals import Times
 from gpuwhy.nesting import Nesting
 
 MISSING = -(2**63)
+"""An integer or a time that the file does not give (missing is not zero)."""
 LATEST_NS = 9 * 10**18
 """No time is later than this (285 years), so that sums of a time and a duration fit into int64."""
 
@@ -187,6 +189,10 @@ class Timeline:
     memory: MemoryEvents
     nesting: Nesting
 
+    def names_like(self, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+        """For each name whether its beginning matches, asked once a name: an array to index by name codes."""
+        return np.array([pattern.match(name) is not None for name in self.names], bool)
+
     def ops_of(self, device: int) -> slice:
         """The rows of `ops` on one device (an index into `devices`)."""
         low, high = np.searchsorted(self.ops.device, [device, device + 1])
@@ -258,8 +264,3 @@ def _alphabetical(codes: NDArray[np.int32], names: list[str]) -> NDArray[np.int3
     rank = np.zeros(len(names), np.int32)
     rank[ranked] = np.arange(len(ranked))
     return rank[codes]
-
-
-def with_launches(ops: DeviceOps, launch: NDArray[np.int32]) -> DeviceOps:
-    """The operations with their launches set."""
-    return replace(ops, launch=launch)

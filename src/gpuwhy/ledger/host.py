@@ -22,6 +22,8 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 MAX_FAMILY = 32
 """Threads of a family that are looked at: autograd has one thread a device; more is no autograd, or an attack."""
 ROLES = ("main", "backward", "other")
+Processes = dict[tuple[int, str], list[int]]
+"""The threads of each process, by (rank, process)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,15 +58,16 @@ def host(timeline: Timeline, accounts: Accounts) -> Host:
     inside = outermost >= 0
     decided[inside] = np.where(launching[outermost[inside]], dispatch, compute)
     decided[at_special >= 0] = special[at_special[at_special >= 0]]
-    is_mark = np.array([STEP_MARK.match(name) is not None for name in names], bool)[calls.name[nesting.call]]
-    frame = (kind == CallKind.PYTHON) | ((kind == CallKind.ANNOTATION) & ~is_mark)
+    is_mark = timeline.names_like(STEP_MARK)[calls.name]
+    frame = (kind == CallKind.PYTHON) | ((kind == CallKind.ANNOTATION) & ~is_mark[nesting.call])
     at_frame = nesting.nearest(frame)
     framed = np.full(len(kind), -1, np.int32)
     only = np.flatnonzero((decided < 0) & (at_frame >= 0))
     framed[only] = _frame_accounts(timeline, at_frame[only], accounts)
     because = np.where(at_special >= 0, at_special, np.where(at_operator >= 0, at_operator, at_frame))
-    role, known = _roles(timeline, outermost)
-    family = _families(timeline, role)
+    processes = _processes(timeline)
+    role, known = _roles(timeline, processes, outermost, is_mark)
+    family = _families(timeline, processes, role)
     return Host(decided, framed, because.astype(np.int32), role, known, family, cache(nesting.own_time))
 
 
@@ -95,25 +98,27 @@ def _frame_accounts(timeline: Timeline, pieces: NDArray[Any], accounts: Accounts
     return number[place]
 
 
-def _roles(timeline: Timeline, outermost: NDArray[np.int32]) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+def _roles(
+    timeline: Timeline, processes: Processes, outermost: NDArray[np.int32], is_mark: NDArray[np.bool_]
+) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
     """Main, backward or other for each thread, and whether more than runtime calls is known of it.
 
-    `outermost` is the outermost operator piece around each piece, or -1.
+    `outermost` is the outermost operator piece around each piece, or -1; `is_mark` says of each call whether it has
+    the name of a step mark.
     """
-    calls, nesting, names, count = timeline.calls, timeline.nesting, timeline.names, len(timeline.threads)
-    is_mark = np.array([STEP_MARK.match(name) is not None for name in names], bool)
-    is_back = np.array([BACKWARD.match(name) is not None for name in names], bool)
+    calls, nesting, count = timeline.calls, timeline.nesting, len(timeline.threads)
+    is_back = timeline.names_like(BACKWARD)[calls.name]
     operator = calls.kind == CallKind.OPERATOR
     annotation = calls.kind == CallKind.ANNOTATION
-    marks = np.bincount(calls.thread[annotation & is_mark[calls.name]], minlength=count)
-    backward = np.bincount(calls.thread[operator & is_back[calls.name]], minlength=count)
+    marks = np.bincount(calls.thread[annotation & is_mark], minlength=count)
+    backward = np.bincount(calls.thread[operator & is_back], minlength=count)
     known = np.bincount(calls.thread[operator | annotation | (calls.kind == CallKind.PYTHON)], minlength=count)
     top = np.flatnonzero(outermost == np.arange(len(outermost)))
-    top = top[~is_back[calls.name[nesting.call[top]]]]
+    top = top[~is_back[nesting.call[top]]]
     forward = np.zeros(count, np.int64)
     np.add.at(forward, calls.thread[nesting.call[top]], nesting.end[top] - nesting.start[top])
     role = np.full(count, ROLES.index("other"), np.int8)
-    for members in _processes(timeline).values():
+    for members in processes.values():
         weight = marks[members] if marks[members].any() else forward[members]
         main = members[int(np.argmax(weight))]
         for thread in members:
@@ -124,9 +129,9 @@ def _roles(timeline: Timeline, outermost: NDArray[np.int32]) -> tuple[NDArray[np
     return role, known > 0
 
 
-def _processes(timeline: Timeline) -> dict[tuple[int, str], list[int]]:
+def _processes(timeline: Timeline) -> Processes:
     """The threads of each process that have calls, by the time of their first one."""
-    found: dict[tuple[int, str], list[int]] = {}
+    found: Processes = {}
     first: dict[int, int] = {}
     for number, thread in enumerate(timeline.threads):
         part = timeline.calls_of(number)
@@ -138,10 +143,10 @@ def _processes(timeline: Timeline) -> dict[tuple[int, str], list[int]]:
     return found
 
 
-def _families(timeline: Timeline, role: NDArray[np.int8]) -> tuple[tuple[int, ...], ...]:
+def _families(timeline: Timeline, processes: Processes, role: NDArray[np.int8]) -> tuple[tuple[int, ...], ...]:
     """For each thread the threads to look at, in order: itself, the main one, the backward ones by first call."""
     family: list[tuple[int, ...]] = [(t,) for t in range(len(timeline.threads))]
-    for members in _processes(timeline).values():
+    for members in processes.values():
         kin = [t for t in members if role[t] != ROLES.index("other")]
         kin.sort(key=lambda t: int(role[t]))
         for thread in kin:

@@ -13,6 +13,7 @@ from gpuwhy.ledger.accounts import HOST_BOUND, UNKNOWN, WAITING, within
 from gpuwhy.ledger.charges import Charges
 from gpuwhy.ledger.partition import Basis, Ledger
 from gpuwhy.reports import model, words
+from gpuwhy.reports.beside import mostly_next_to
 from gpuwhy.steps import STEP_MARK, Steps
 from gpuwhy.timeline import Timeline
 from gpuwhy.trust import Check
@@ -20,8 +21,8 @@ from gpuwhy.version import __version__
 
 LONGEST_PATH = 200
 """Calls of a path that are told, the innermost ones."""
-BESIDE = 0.5
-"""A frame, or copies next to it, are named in the verdict if this share of the loss lies there."""
+MOSTLY = 0.5
+"""A frame is named in the verdict if this share of the loss lies in it."""
 GAINS_LATER = "predicting gains needs the replay of the dependency graph, which this version does not have"
 
 
@@ -107,7 +108,7 @@ def _device(of: Basis, ledger: Ledger, top: int) -> model.DeviceReport:
         ],
         after_sync_ns=sum(ledger.after_sync.values()),
         after_sync=_sync_waits(of.timeline, ledger, top),
-        next_to_copy=[model.NextToCopy(**asdict(one)) for one in ledger.next_to_copy],
+        next_to_copy=_next_to_copy(ledger),
         steps=_steps(ledger),
         left_out=window.left_out,
         weights=_weights(of, ledger, top),
@@ -201,7 +202,8 @@ def _heaviest(
     if not len(named):
         return []
     account, row, ns = charges.account[named].astype(np.int64), charges.row[named], charges.ns[named]
-    key = account * (int(name_of.max()) + 1) + name_of[row]
+    width = int(name_of.max()) + 1
+    key = account * width + name_of[row]
     groups, place = np.unique(key, return_inverse=True)
     total = np.zeros(len(groups), np.int64)
     np.add.at(total, place, ns)
@@ -215,7 +217,6 @@ def _heaviest(
     found = []
     best = np.lexsort((-by_row, owner))
     starts = np.searchsorted(owner[best], np.arange(len(groups) + 1))
-    width = int(name_of.max()) + 1
     taken: dict[int, int] = {}
     for group in np.argsort(-total, kind="stable").tolist():
         if total[group] <= 0:
@@ -237,7 +238,7 @@ def _path(timeline: Timeline, piece: int) -> list[str]:
 
 
 def _verdict(timeline: Timeline, ledgers: Sequence[Ledger], withheld: Sequence[model.Withheld]) -> model.Verdict:
-    """One sentence on the device that works least."""
+    """A sentence or two on the device that is busy least."""
     worst = min(ledgers, key=lambda ledger: ledger.busy_ns / ledger.window_ns)
     device = timeline.devices[worst.device]
     where = f"rank {device.rank}, GPU {device.number}" if len(timeline.sources) > 1 else f"GPU {device.number}"
@@ -280,7 +281,7 @@ def _frame(ledger: Ledger, account: str, loss_ns: int) -> str:
         if within(name, account) and name not in UNKNOWN
     ]
     ns, name = max(known, default=(0, ""))
-    if ns < BESIDE * loss_ns:
+    if ns < MOSTLY * loss_ns:
         return ""
     return f" Most of it is spent in {words.shorten(name.split('/', 2)[2], 80)}."
 
@@ -289,17 +290,15 @@ def _beside_copies(ledger: Ledger, account: str, steps: int) -> str:
     """Names the copies that most of an account's idle time lies next to, where waiting for them is not the point."""
     if not within(account, "idle/outside_operators") and not within(account, "idle/serialization"):
         return ""
-    near: dict[str, int] = {}
-    for one in ledger.next_to_copy:
-        if within(one.account, account):
-            near[one.copy] = near.get(one.copy, 0) + one.ns
-    for copy, ns in near.items():
-        if ns < BESIDE * ledger.of(account):
-            continue
-        some = next(one for one in ledger.next_to_copy if one.copy == copy)
-        each = " a step" if steps else ""
+    each = " a step" if steps else ""
+    total = ledger.of(account)
+    for some, ns in mostly_next_to(_next_to_copy(ledger), account, total):
         often = f"{some.copies / max(steps, 1):,.0f}{each}"
         moved = f", {words.size(some.bytes / max(steps, 1))}{each}" if some.bytes is not None else ""
-        share = f"{100 * ns / ledger.of(account):.0f} %"
-        return f" {share} of its {account.split('/')[1]} time lies next to {words.meaning(copy)} ({often}{moved})."
+        share = f"{100 * ns / total:.0f} %"
+        return f" {share} of its {account.split('/')[1]} time lies next to {words.meaning(some.copy)} ({often}{moved})."
     return ""
+
+
+def _next_to_copy(ledger: Ledger) -> list[model.NextToCopy]:
+    return [model.NextToCopy(**asdict(one)) for one in ledger.next_to_copy]

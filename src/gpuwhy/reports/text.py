@@ -10,7 +10,9 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
+from gpuwhy.ledger.accounts import within
 from gpuwhy.reports import model
+from gpuwhy.reports.beside import mostly_next_to
 from gpuwhy.reports.words import clean, kernel_name, meaning, ms, shorten, size
 
 if TYPE_CHECKING:
@@ -33,8 +35,6 @@ SPREAD, SPREAD_WIDTH = 15, 96
 """Width of the column of spreads, and of the page from which on it is shown."""
 LEAST_STEPS = 3
 """Fewer steps have no spread."""
-MOST_OF = 0.5
-"""Copies are named next to an account if this share of it lies there."""
 
 LEVEL_STYLE = {"note": "cyan", "warn": "yellow", "fail": "bold red"}
 
@@ -149,7 +149,7 @@ class _Section:
         """The accounts of a group, those that share a name under it together; small ones in one line."""
         families: dict[str, list[model.Entry]] = {}
         for entry in self.device.ledger:
-            if entry.account.startswith(group + "/"):
+            if within(entry.account, group):
                 families.setdefault(entry.account.split("/")[1], []).append(entry)
         total = {name: sum(e.ns for e in entries) for name, entries in families.items()}
         shown = [name for name in families if total[name] >= LEAST_SHARE * self.device.window_ns]
@@ -159,17 +159,19 @@ class _Section:
                 self.row(1, f"{clean(name):<17} {meaning(f'{group}/{name}')}", total[name])
                 self.leaves(families[name])
             else:
-                label = first.account.split("/", 1)[1]
-                self.row(1, f"{clean(label):<17} {meaning(first.account)}", total[name], entry=first)
+                self.alone(first)
                 self.weights(first)
             self.copies(f"{group}/{name}", total[name])
         small = [name for name in families if name not in shown]
         if len(small) == 1 and len(families[small[0]]) == 1:
-            only = families[small[0]][0]
-            label = only.account.split("/", 1)[1]
-            self.row(1, f"{clean(label):<17} {meaning(only.account)}", only.ns, entry=only)
+            self.alone(families[small[0]][0])
         elif small:
             self.row(1, f"{len(small)} smaller: {', '.join(sorted(small))}", sum(total[name] for name in small))
+
+    def alone(self, entry: model.Entry) -> None:
+        """The line of an account that shares its name with no other."""
+        label = entry.account.split("/", 1)[1]
+        self.row(1, f"{clean(label):<17} {meaning(entry.account)}", entry.ns, entry=entry)
 
     def leaves(self, entries: list[model.Entry]) -> None:
         """Accounts under one name, each in a line."""
@@ -187,19 +189,11 @@ class _Section:
         """The copies that most of an idle account lies next to."""
         if account not in TELL_COPIES:
             return
-        near: dict[str, list[model.NextToCopy]] = {}
-        for one in self.device.next_to_copy:
-            if one.account == account or one.account.startswith(account + "/"):
-                near.setdefault(one.copy, []).append(one)
-        for copy, some in near.items():
-            part = sum(one.ns for one in some)
-            if part < MOST_OF * ns:
-                continue
-            each = " a step" if self.steps else ""
-            bytes_ = some[0].bytes
-            moved = f" of together {size(bytes_ / self.parts)}" if bytes_ is not None else ""
-            often = f"{some[0].copies / self.parts:,.0f}{moved}{each}"
-            self.page.line(f"      {_share(part, ns)} of it next to {meaning(copy)} ({often})", style="dim")
+        each = " a step" if self.steps else ""
+        for some, part in mostly_next_to(self.device.next_to_copy, account, ns):
+            moved = f" of together {size(some.bytes / self.parts)}" if some.bytes is not None else ""
+            often = f"{some.copies / self.parts:,.0f}{moved}{each}"
+            self.page.line(f"      {_share(part, ns)} of it next to {meaning(some.copy)} ({often})", style="dim")
 
     def weights(self, entry: model.Entry) -> None:
         """What weighs most in an account, and where it was called from."""
@@ -297,5 +291,5 @@ def _join(path: list[str], width: int) -> str:
 
 
 def _tail(text: str, width: int) -> str:
-    """The end of a path: the innermost callers say most."""
+    """The end of a file's path: it says most."""
     return text if len(text) <= width else "…" + text[-(width - 1) :]

@@ -10,12 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-MISSING = -(2**63)
-"""Value of an `INT` or `NS` column where the field is absent or is not a number (missing is not zero)."""
-
 
 class Kind(IntEnum):
-    """What a field becomes."""
+    """What a field becomes; `gpuwhy.timeline.MISSING` where NS or INT have no number."""
 
     NS = 0
     """A decimal number of microseconds, read as text, to int64 nanoseconds (rounded half to even)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,6 @@ from gpuwhy.timeline import (
     Timeline,
     sort_calls,
     sort_ops,
-    with_launches,
 )
 
 EXPORT_HINT = "export one with torch.profiler: prof.export_chrome_trace('profile.json.gz')"
@@ -108,7 +108,7 @@ def timeline(events: Events, file: str, damage: str | None) -> Timeline:
         sources=(source,),
         devices=devices,
         threads=tuple(threads.known),
-        ops=with_launches(ops, launch),
+        ops=replace(ops, launch=launch),
         calls=calls,
         syncs=syncs,
         flows=_forward_to_backward(flow, texts, threads, zero),

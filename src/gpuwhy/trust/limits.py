@@ -31,6 +31,7 @@ LIMITS = {
 }
 """All thresholds (docs/trust.md)."""
 
+EXPORT_ADVICE = "export the profile again and wait for the export to finish"
 CPU_ADVICE = "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
 STACK_ADVICE = "record with with_stack=True to see which Python code ran then"
 

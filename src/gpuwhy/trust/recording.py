@@ -12,7 +12,7 @@ from gpuwhy.ledger.partition import Ledger
 from gpuwhy.steps import FEW_STEPS
 from gpuwhy.timeline import Timeline
 from gpuwhy.trust.launches import in_window, rounding
-from gpuwhy.trust.limits import Check, level_of, percent
+from gpuwhy.trust.limits import EXPORT_ADVICE, Check, level_of, percent
 
 
 def recording_complete(timeline: Timeline) -> Check:
@@ -26,7 +26,7 @@ def recording_complete(timeline: Timeline) -> Check:
             "warn",
             f"{detail}. What was read before that is explained. Events are not in order of time: launches and "
             "operations may be missing anywhere, busy time is a lower bound, and causes of idle time are not certain.",
-            "export the profile again and wait for the export to finish",
+            EXPORT_ADVICE,
             ("idle causes",),
         )
     if malformed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpuwhy.sources.columns import MISSING
+from gpuwhy.timeline import MISSING
 
 NUMBER = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 

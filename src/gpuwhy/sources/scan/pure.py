@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuwhy.sources.columns import MISSING, TABLES, Kind, Table
+from gpuwhy.sources.columns import TABLES, Kind, Table
 from gpuwhy.sources.scan.events import (
     HEADER_LIMIT,
     LIMIT,
@@ -42,6 +42,7 @@ from gpuwhy.sources.scan.grammar import (
     walk_event,
 )
 from gpuwhy.sources.scan.number import INT_MOST, integer, nanoseconds
+from gpuwhy.timeline import MISSING
 
 _NO_KEY = {bool, bytes, dict, list}  # not looked up by value: True would find the code of 1
 # Numbers with a point or an exponent, NaN and its kin come out as bytes: no JSON string does.
