@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from gpuwhy.commands import demo, explain
+from gpuwhy.commands import ceilings, demo, explain
 from gpuwhy.errors import GpuwhyError
 
 INTERNAL_ERROR = 1
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 app.command("explain", short_help="Say where each GPU's time went, from PyTorch profiles.")(explain.explain)
 app.command("demo")(demo.demo)
+app.command("ceilings", short_help="Measure what this GPU can really reach, and keep it.")(ceilings.ceilings)
 
 
 def _version(wanted: bool) -> None:

@@ -42,3 +42,19 @@ def by_value(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
     borders = np.flatnonzero(np.diff(values[order])) + 1
     for rows in np.split(order, borders):
         yield int(values[rows[0]]), rows
+
+
+def combined(columns: list[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Which rows of several integer columns are alike: one row of each kind, and for each row its kind."""
+    code = np.zeros(len(columns[0]), np.int64)
+    size = 1
+    for column in columns:
+        low = int(column.min(initial=0))
+        span = int(column.max(initial=0)) - low + 1
+        if size * span >= 2**62:
+            code = np.unique(code, return_inverse=True)[1].astype(np.int64)
+            size = len(code) + 1
+        code = code * span + (column.astype(np.int64) - low)
+        size *= span
+    _, first, kind = np.unique(code, return_index=True, return_inverse=True)
+    return first, kind

@@ -103,23 +103,16 @@ def nest(thread: NDArray[np.int32], start: Times, end: Times, threads: int) -> N
     clipped = 0
     for remaining in range(MAX_ROUNDS, -1, -1):
         depth, parent = _parents(owner, start, end, threads)
-        limit = np.where(parent >= 0, end[parent], np.iinfo(np.int64).max)
-        over = np.flatnonzero((end > limit) & (start < limit))
+        over = _overlapping(start, end, parent)
         if not len(over):
             break
-        if not remaining or len(over) + len(call) > 2 * len(thread) + 1000:
+        row, cut = _cuts(over, start, end, parent)
+        if not remaining or len(cut) + len(call) > 2 * len(thread) + 1000:
             clipped = len(over)
-            end = _clip(start, end, parent, depth)
-            kept = end > start
-            start, end, call, owner = start[kept], end[kept], call[kept], owner[kept]
+            end = _clipped(owner, start, end)
             depth, parent = _parents(owner, start, end, threads)
             break
-        rest_start, rest_end = limit[over], end[over].copy()
-        end[over] = limit[over]
-        start, end = np.concatenate((start, rest_start)), np.concatenate((end, rest_end))
-        call, owner = np.concatenate((call, call[over])), np.concatenate((owner, owner[over]))
-        order = np.lexsort((call, start, owner))
-        start, end, call, owner = start[order], end[order], call[order], owner[order]
+        start, end, call, owner = _cut(start, end, call, owner, row, cut)
     return Nesting(
         start,
         end,
@@ -159,9 +152,59 @@ def _levels(depth: NDArray[np.int32]) -> tuple[Rows, ...]:
     return tuple(np.split(order, np.cumsum(np.bincount(depth, minlength=deepest + 1))[:-1]))
 
 
-def _clip(start: Times, end: Times, parent: NDArray[np.int32], depth: NDArray[np.int32]) -> Times:
-    """Ends, each no later than its parent's."""
+def _overlapping(start: Times, end: Times, parent: NDArray[np.int32]) -> Rows:
+    """Pieces that end after the piece in which they start."""
+    limit = np.where(parent >= 0, end[parent], np.iinfo(np.int64).max)
+    return np.flatnonzero((end > limit) & (start < limit))
+
+
+def _cuts(over: Rows, start: Times, end: Times, parent: NDArray[np.int32]) -> tuple[Rows, Times]:
+    """Where to cut overlapping pieces: at the end of each piece around them that ends before they do."""
+    rows, cuts = [], []
+    around = parent[over]
+    while len(over):
+        later = end[around] > start[over]  # while pieces do not nest yet, what counts as around may have ended before
+        rows.append(over[later])
+        cuts.append(end[around[later]])
+        around = parent[around]
+        inner = (around >= 0) & (end[around] < end[over])
+        over, around = over[inner], around[inner]
+    row, cut = np.concatenate(rows), np.concatenate(cuts)
+    order = np.lexsort((cut, row))
+    row, cut = row[order], cut[order]
+    new = np.append(True, (np.diff(row) != 0) | (np.diff(cut) != 0))
+    return row[new], cut[new]
+
+
+def _cut(
+    start: Times, end: Times, call: NDArray[np.int32], owner: NDArray[np.int32], row: Rows, cut: Times
+) -> tuple[Times, Times, NDArray[np.int32], NDArray[np.int32]]:
+    """The pieces after cutting rows at times that ascend within each row, sorted again."""
+    last = np.append(row[1:] != row[:-1], True)
+    rest_end = np.where(last, end[row], np.append(cut[1:], 0))
     end = end.copy()
-    for rows in _levels(depth)[1:]:
-        end[rows] = np.minimum(end[rows], np.maximum(start[rows], end[parent[rows]]))
-    return end
+    first = np.append(True, row[1:] != row[:-1])
+    end[row[first]] = cut[first]
+    start, end = np.concatenate((start, cut)), np.concatenate((end, rest_end))
+    call, owner = np.concatenate((call, call[row])), np.concatenate((owner, owner[row]))
+    order = np.lexsort((call, start, owner))
+    return start[order], end[order], call[order], owner[order]
+
+
+def _clipped(owner: NDArray[np.int32], start: Times, end: Times) -> Times:
+    """Ends, none later than that of the piece in which it starts: the rest of a call is given up.
+
+    One by one, since only files that are damaged or hostile come here.
+    """
+    found = end.tolist()
+    open_: list[int] = []
+    last = -1
+    for row, (thread, begin) in enumerate(zip(owner.tolist(), start.tolist(), strict=True)):
+        if thread != last:
+            open_, last = [], thread
+        while open_ and open_[-1] <= begin:
+            open_.pop()
+        if open_ and found[row] > open_[-1]:
+            found[row] = open_[-1]
+        open_.append(found[row])
+    return np.array(found, np.int64)

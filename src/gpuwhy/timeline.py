@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,10 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class DeviceOps(Table):
-    """Kernels, copies and memsets. `launch` is the row in `HostCalls` that enqueued it, or -1."""
+    """Kernels, copies and memsets. `launch` is the row in `HostCalls` that enqueued it, or -1.
+
+    A kernel's grid has `blocks` blocks of `threads` threads each.
+    """
 
     start: Times
     end: Times
@@ -79,11 +82,16 @@ class DeviceOps(Table):
     launch: NDArray[np.int32]
     bytes: NDArray[np.int64]
     graph_node: NDArray[np.int64]
+    blocks: NDArray[np.int64]
+    threads: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class HostCalls(Table):
-    """Operators, runtime and driver calls, annotations and Python frames."""
+    """Operators, runtime and driver calls, annotations and Python frames.
+
+    `signature` is a row of `Timeline.signatures`, or -1 where no arguments were recorded.
+    """
 
     start: Times
     end: Times
@@ -92,6 +100,16 @@ class HostCalls(Table):
     thread: NDArray[np.int32]
     correlation: NDArray[np.int64]
     external_id: NDArray[np.int64]
+    signature: NDArray[np.int32]
+
+
+class Signature(NamedTuple):
+    """The arguments of an operator as the file writes them (JSON lists, one item an argument); "" where absent."""
+
+    dims: str
+    types: str
+    strides: str
+    values: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +196,7 @@ class Timeline:
     """Everything that one or more files recorded. `origin_ns` is the time zero on the files' own clock."""
 
     names: list[str]
+    signatures: list[Signature]
     origin_ns: int
     sources: tuple[Source, ...]
     devices: tuple[Device, ...]

@@ -81,13 +81,23 @@ DEVICE = Table(
         _arg("stream", "stream"),
         _arg("bytes", "bytes", "size"),
         _arg("graph_node", "graph node id"),
+        _arg("grid", "grid", kind=Kind.CODE),
+        _arg("block", "block", kind=Kind.CODE),
     ),
 )
 HOST = Table(
     "host",
     OPERATORS + RUNTIME_CALLS + DRIVER_CALLS + ("user_annotation", "python_function", "overhead"),
     ("X",),
-    (*_SPAN, _CORRELATION, _EXTERNAL),
+    (
+        *_SPAN,
+        _CORRELATION,
+        _EXTERNAL,
+        _arg("dims", "Input Dims", "Input dims", kind=Kind.CODE),
+        _arg("types", "Input type", kind=Kind.CODE),
+        _arg("strides", "Input Strides", kind=Kind.CODE),
+        _arg("values", "Concrete Inputs", kind=Kind.CODE),
+    ),
 )
 SYNC = Table(
     "sync",

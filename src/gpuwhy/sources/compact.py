@@ -26,6 +26,7 @@ from gpuwhy.timeline import (
     HostCalls,
     MemoryEvents,
     OpKind,
+    Signature,
     Source,
     Syncs,
     Table,
@@ -33,7 +34,7 @@ from gpuwhy.timeline import (
     Timeline,
 )
 
-VERSION = 1
+VERSION = 2
 MAX_RATIO = 200
 """Larger expansions are an attack, not a timeline (they reach about 8)."""
 TABLES: dict[str, type[Table]] = {
@@ -49,6 +50,7 @@ class _About(msgspec.Struct):
     gpuwhy_timeline: int
     origin_ns: int
     names: list[str]
+    signatures: list[Signature]
     sources: list[Source]
     devices: list[Device]
     threads: list[Thread]
@@ -60,6 +62,7 @@ def write(timeline: Timeline, path: str) -> None:
         "gpuwhy_timeline": VERSION,
         "origin_ns": timeline.origin_ns,
         "names": timeline.names,
+        "signatures": timeline.signatures,
         "sources": [asdict(s) for s in timeline.sources],
         "devices": [asdict(d) for d in timeline.devices],
         "threads": [asdict(t) for t in timeline.threads],
@@ -103,6 +106,7 @@ def read(opened: Opened) -> Timeline:
     calls = tables["calls"]
     return Timeline(
         names=about.names,
+        signatures=about.signatures,
         origin_ns=about.origin_ns,
         sources=tuple(about.sources),
         devices=tuple(about.devices),
@@ -139,6 +143,7 @@ def _check(about: _About, tables: dict[str, Any]) -> None:
         (ops.kind, 0, len(OpKind)),
         (calls.thread, 0, threads),
         (calls.kind, 0, len(CallKind)),
+        (calls.signature, -1, len(about.signatures)),
         *((codes, -1, threads) for codes in (flows.from_thread, flows.to_thread, memory.thread)),
     ):
         if len(codes) and (codes.max() >= limit or codes.min() < lowest):

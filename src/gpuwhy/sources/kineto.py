@@ -7,6 +7,7 @@ roctracer in the header; K4 `baseTimeNanoseconds`; K3 `displayTimeUnit` without 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwhy.arrays import combined
 from gpuwhy.errors import GpuwhyError
 from gpuwhy.nesting import nest
 from gpuwhy.sources import columns
@@ -30,6 +32,7 @@ from gpuwhy.timeline import (
     HostCalls,
     MemoryEvents,
     OpKind,
+    Signature,
     Source,
     Syncs,
     Timeline,
@@ -77,7 +80,7 @@ def timeline(events: Events, file: str, damage: str | None) -> Timeline:
     base = _base(header)
     zero = _earliest(tables["device"]["ts"], tables["host"]["ts"])
     threads = Threads(texts, own or 0)
-    calls = _host_calls(tables["host"], texts, threads, zero)
+    calls, signatures = _host_calls(tables["host"], texts, threads, zero)
     ops, devices = _device_ops(tables["device"], texts, header, own or 0, zero)
     syncs = _syncs(tables["sync"], zero)
     names = texts.keep(calls.name, ops.name, syncs.name)
@@ -104,6 +107,7 @@ def timeline(events: Events, file: str, damage: str | None) -> Timeline:
     )
     return Timeline(
         names=names,
+        signatures=signatures,
         origin_ns=zero + base,
         sources=(source,),
         devices=devices,
@@ -177,7 +181,7 @@ def _earliest(*times: NDArray[np.int64]) -> int:
     return int(min(t.min() for t in times if len(t)))
 
 
-def _host_calls(host: Columns, texts: Texts, threads: Threads, zero: int) -> HostCalls:
+def _host_calls(host: Columns, texts: Texts, threads: Threads, zero: int) -> tuple[HostCalls, list[Signature]]:
     kinds = {
         **dict.fromkeys(columns.OPERATORS, CallKind.OPERATOR),
         **dict.fromkeys((*columns.RUNTIME_CALLS, *columns.DRIVER_CALLS), CallKind.RUNTIME),
@@ -193,7 +197,8 @@ def _host_calls(host: Columns, texts: Texts, threads: Threads, zero: int) -> Hos
         kind[old] = CallKind.ANNOTATION
     thread = threads.of(host.pop("pid"), host.pop("tid"), add=True)
     start = host.pop("ts") - zero
-    return HostCalls(
+    signature, signatures = _signatures([host.pop(key) for key in Signature._fields], texts)
+    calls = HostCalls(
         start=start,
         end=start + host.pop("dur"),
         kind=kind,
@@ -201,7 +206,21 @@ def _host_calls(host: Columns, texts: Texts, threads: Threads, zero: int) -> Hos
         thread=thread,
         correlation=host.pop("correlation"),
         external_id=host.pop("external_id"),
+        signature=signature,
     )
+    return calls, signatures
+
+
+def _signatures(arguments: list[NDArray[np.int32]], texts: Texts) -> tuple[NDArray[np.int32], list[Signature]]:
+    """For each call the number of its signature, -1 without shapes; and the signatures."""
+    number = np.full(len(arguments[0]), -1, np.int32)
+    known = np.flatnonzero(arguments[0] >= 0)
+    if not len(known):
+        return number, []
+    shaped = [column[known] for column in arguments]
+    first, kind = combined(list(shaped))
+    number[known] = kind
+    return number, [Signature(*(texts[int(column[row])] for column in shaped)) for row in first.tolist()]
 
 
 def _device_ops(
@@ -228,6 +247,8 @@ def _device_ops(
         launch=np.full(len(start), -1, np.int32),
         bytes=table["bytes"],
         graph_node=table["graph_node"],
+        blocks=texts.lookup(table["grid"], _product, np.int64),
+        threads=texts.lookup(table["block"], _product, np.int64),
     )
     name_of = _device_names(header)
     return ops, tuple(Device(rank, int(n), name_of(int(n))) for n in numbers)
@@ -250,6 +271,16 @@ def _whole(text: str) -> int:
     """The number in a process or thread label (`0`, `stream 7`), 0 where there is none."""
     digits = re.search(r"-?\d{1,18}", text)
     return int(digits.group()) if digits else 0
+
+
+def _product(text: str) -> int:
+    """The product of the positive integers in `[64, 1, 1]`, MISSING for anything else."""
+    sizes = json_value(text.encode()) if text else None
+    if not isinstance(sizes, list) or not 0 < len(sizes) <= 3:
+        return MISSING
+    if not all(isinstance(size, int) and 0 < size < 2**31 for size in sizes):
+        return MISSING
+    return min(math.prod(sizes), 2**62)
 
 
 def _device_names(header: dict[str, Any]) -> Callable[[int], str | None]:

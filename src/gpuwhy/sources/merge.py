@@ -37,14 +37,16 @@ def merge(parts: Sequence[Timeline]) -> Timeline:
         )
     number: dict[str, int] = {}
     moved = []
-    calls = threads = devices = 0
+    calls = threads = devices = signatures = 0
     for part in parts:
         code = np.array([number.setdefault(name, len(number)) for name in part.names], np.int32)
-        moved.append(_moved(part, part.origin_ns - origin, code, calls, threads, devices))
+        moved.append(_moved(part, part.origin_ns - origin, code, calls, threads, devices, signatures))
         calls, threads, devices = calls + len(part.calls), threads + len(part.threads), devices + len(part.devices)
+        signatures += len(part.signatures)
     all_calls = HostCalls.concatenate([part.calls for part in moved])
     return Timeline(
         names=list(number),
+        signatures=[signature for part in parts for signature in part.signatures],
         origin_ns=origin,
         sources=tuple(source for part in moved for source in part.sources),
         devices=tuple(device for part in moved for device in part.devices),
@@ -62,7 +64,9 @@ def _end(part: Timeline) -> int:
     return max(int(table.end.max(initial=0)) for table in (part.ops, part.calls, part.syncs))
 
 
-def _moved(part: Timeline, shift: int, code: NDArray[np.int32], calls: int, threads: int, devices: int) -> Timeline:
+def _moved(
+    part: Timeline, shift: int, code: NDArray[np.int32], calls: int, threads: int, devices: int, signatures: int
+) -> Timeline:
     """A part with its times shifted, and its names and row numbers those of the whole."""
 
     def after(rows: NDArray[np.int32], first: int) -> NDArray[np.int32]:
@@ -76,7 +80,11 @@ def _moved(part: Timeline, shift: int, code: NDArray[np.int32], calls: int, thre
         part,
         sources=tuple(replace(s, start_ns=s.start_ns + shift, end_ns=s.end_ns + shift) for s in part.sources),
         ops=replace(timed(part.ops), device=after(part.ops.device, devices), launch=after(part.ops.launch, calls)),
-        calls=replace(timed(part.calls), thread=after(part.calls.thread, threads)),
+        calls=replace(
+            timed(part.calls),
+            thread=after(part.calls.thread, threads),
+            signature=after(part.calls.signature, signatures),
+        ),
         syncs=timed(part.syncs),
         flows=Flows(
             after(flows.from_thread, threads),

@@ -1,0 +1,1 @@
+"""How well busy time was used: work of operations, ceilings of devices, efficiency."""

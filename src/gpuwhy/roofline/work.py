@@ -1,0 +1,173 @@
+"""Timeline → the work of each device operation: FLOPs and bytes from the shapes that its operator recorded.
+
+An operation's work is that of the innermost operator around its launch that has a formula (`operators/`). Where a call
+launched several kernels, each has the part of its work that it has of their time: what is judged is the call. Copies
+and memsets move the bytes that the file gives for them. Unknown is NaN.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.arrays import combined, unique
+from gpuwhy.roofline.arguments import ITEM_SIZES, Arguments, arguments
+from gpuwhy.roofline.operators import Work, has_formula, work_of
+from gpuwhy.timeline import MISSING, CallKind, OpKind, Timeline
+
+ITEM_OF_KERNEL = re.compile(
+    r"OpaqueType<(\d+)u?>|(?:Functor|FunctorOn\w+|Op|kernel\w*)<(?:\d+, )?(?:at::native::)?"
+    r"(float|double|c10::BFloat16|c10::Half|bool|long|int|unsigned char|signed char|short)\b"
+)
+"""Where the name of a kernel tells the type of the elements."""
+
+
+@dataclass(frozen=True, eq=False)
+class CallWork:
+    """The work of operator calls: `call` are rows of the timeline's calls, ascending, `known` their work."""
+
+    call: NDArray[np.int64]
+    known: list[Work | None]
+
+
+@dataclass(frozen=True, eq=False)
+class OperationWork:
+    """The work of every device operation of a timeline; NaN where it is not known.
+
+    `owner` is the row of the call that the work was taken from, or -1; `work` numbers `works`, -1 for none. `flops`,
+    `read`, `written` and `again` are the operation's part (see `operators.base.Work`), `part` its share of its call.
+    """
+
+    owner: NDArray[np.int64]
+    work: NDArray[np.int64]
+    works: list[Work]
+    part: NDArray[np.float64]
+    flops: NDArray[np.float64]
+    read: NDArray[np.float64]
+    written: NDArray[np.float64]
+    again: NDArray[np.float64]
+
+
+def candidates(timeline: Timeline) -> NDArray[np.bool_]:
+    """Calls that can have known work: operators with a formula, and with recorded arguments."""
+    calls = timeline.calls
+    table = np.array([has_formula(name) for name in timeline.names], bool)
+    return (calls.kind == CallKind.OPERATOR) & (calls.signature >= 0) & table[calls.name]
+
+
+def work_of_calls(timeline: Timeline) -> CallWork:
+    """The work of every operator call that has a formula, whatever it launched: for profiles of the host alone."""
+    rows = np.flatnonzero(candidates(timeline))
+    return CallWork(rows, _works(timeline, rows, np.zeros(len(rows), np.int64)))
+
+
+def flops_of_calls(timeline: Timeline) -> float:
+    """Multiply–add operations of all operator calls, each counted once: where one lies in another, the inner one."""
+    found = work_of_calls(timeline)
+    flops = np.zeros(len(timeline.calls))
+    flops[found.call] = [work.flops or 0.0 if work is not None else 0.0 for work in found.known]
+    nesting = timeline.nesting
+    bears = flops[nesting.call] > 0
+    around = nesting.nearest(bears)
+    above = np.where(nesting.parent >= 0, around[nesting.parent], -1)
+    outer = above[bears & (above >= 0)]
+    flops[nesting.call[outer]] = 0.0
+    return float(flops.sum())
+
+
+def work_of_operations(timeline: Timeline) -> OperationWork:
+    """The work of every device operation."""
+    ops = timeline.ops
+    owner = _owners(timeline)
+    rows = np.flatnonzero(owner >= 0)
+    item = _items(timeline, rows)
+    first, kind = combined([owner[rows], item]) if len(rows) else (rows, rows)
+    known = _works(timeline, owner[rows[first]], item[first])
+    works = [work for work in known if work is not None]
+    number = np.full(len(known) + 1, -1, np.int64)
+    number[np.flatnonzero([work is not None for work in known])] = np.arange(len(works))
+    work = np.full(len(ops), -1, np.int64)
+    work[rows] = number[kind]
+    part = _parts(timeline, owner, work)
+    columns = np.array([(w.flops, w.read, w.written, w.again) for w in works], float).reshape(-1, 4)
+    columns = np.concatenate([columns, np.full((1, 4), np.nan)])
+    flops, read, written, again = columns[work].T * part
+    _copies(timeline, flops, read, written, again)
+    return OperationWork(owner, work, works, part, flops, read, written, again)
+
+
+def _owners(timeline: Timeline) -> NDArray[np.int64]:
+    """For each kernel the innermost candidate around its launch, -1 for none."""
+    ops, nesting = timeline.ops, timeline.nesting
+    owner = np.full(len(ops), -1, np.int64)
+    rows = np.flatnonzero((ops.kind == OpKind.KERNEL) & (ops.launch >= 0))
+    if not len(rows) or not len(nesting.call):
+        return owner
+    nearest = nesting.nearest(candidates(timeline)[nesting.call])
+    piece = timeline.piece_at(ops.launch[rows])
+    found = np.where(piece >= 0, nearest[piece], -1)
+    owner[rows] = np.where(found >= 0, nesting.call[found], -1)
+    return owner
+
+
+def _items(timeline: Timeline, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bytes an element as kernels' names tell them, 0 where they do not."""
+    codes = timeline.ops.name[rows]
+    table = np.zeros(len(timeline.names), np.int64)
+    for code in unique(codes).tolist():
+        if match := ITEM_OF_KERNEL.search(timeline.names[code]):
+            table[code] = min(int(match[1]), 16) if match[1] else ITEM_SIZES[match[2]]
+    return table[codes]
+
+
+def _works(timeline: Timeline, calls: NDArray[np.int64], item: NDArray[np.int64]) -> list[Work | None]:
+    """The work of each call; each different (name, signature, item) is worked out once."""
+    if not len(calls):
+        return []
+    name, signature = timeline.calls.name[calls], timeline.calls.signature[calls]
+    first, kind = combined([name, signature, item])
+    read: dict[int, Arguments | None] = {}
+    results: list[Work | None] = []
+    for row in first.tolist():
+        number = int(signature[row])
+        if number not in read:
+            read[number] = arguments(timeline.signatures[number])
+        of = read[number]
+        results.append(None if of is None else work_of(timeline.names[name[row]], of, int(item[row]) or None))
+    return [results[one] for one in kind.tolist()]
+
+
+def _parts(timeline: Timeline, owner: NDArray[np.int64], work: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Each operation's share of the time of all operations of its call; equal shares where that is 0."""
+    part = np.ones(len(owner))
+    rows = np.flatnonzero(work >= 0)
+    if len(rows):
+        length = (timeline.ops.end[rows] - timeline.ops.start[rows]).astype(float)
+        _, place = np.unique(owner[rows], return_inverse=True)
+        total, count = np.bincount(place, length), np.bincount(place)
+        part[rows] = np.where(total[place] > 0, length / np.maximum(total[place], 1e-300), 1 / count[place])
+    return part
+
+
+def _copies(
+    timeline: Timeline,
+    flops: NDArray[np.float64],
+    read: NDArray[np.float64],
+    written: NDArray[np.float64],
+    again: NDArray[np.float64],
+) -> None:
+    """Copies and memsets: the device's memory is read, written or both, by what their names say."""
+    ops, names = timeline.ops, timeline.names
+    size = np.where(ops.bytes == MISSING, np.nan, ops.bytes.astype(float))
+    from_device = np.array([re.search(r"DtoH|DtoD|DeviceTo|PtoP", name) is not None for name in names])
+    to_device = np.array([re.search(r"HtoD|DtoD|ToDevice|PtoP", name) is not None for name in names])
+    for kind in (OpKind.COPY, OpKind.MEMSET):
+        rows = np.flatnonzero(ops.kind == kind)
+        flops[rows] = again[rows] = 0.0
+        reads = from_device[ops.name[rows]] if kind == OpKind.COPY else np.zeros(len(rows), bool)
+        writes = to_device[ops.name[rows]] if kind == OpKind.COPY else np.ones(len(rows), bool)
+        read[rows] = np.where(reads, size[rows], np.where(np.isnan(size[rows]), np.nan, 0.0))
+        written[rows] = np.where(writes, size[rows], np.where(np.isnan(size[rows]), np.nan, 0.0))
