@@ -151,11 +151,16 @@ class MemoryEvents(Table):
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU: the rank of its file, its number in the file, its name (None where the file does not say)."""
+    """A GPU: the rank of its file, its number in the file, its name, its multiprocessors (SMs or CUs) and its memory.
+
+    None is what the file does not say.
+    """
 
     rank: int
     number: int
     name: str | None
+    sm_count: int | None = None
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True)

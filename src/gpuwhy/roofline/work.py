@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from gpuwhy.arrays import combined, unique
 from gpuwhy.roofline.arguments import ITEM_SIZES, Arguments, arguments
+from gpuwhy.roofline.borrow import lenders
+from gpuwhy.roofline.lists import on_long_lists
 from gpuwhy.roofline.operators import Work, has_formula, work_of
 from gpuwhy.timeline import MISSING, CallKind, OpKind, Timeline
 
@@ -39,6 +41,7 @@ class OperationWork:
 
     `owner` is the row of the call that the work was taken from, or -1; `work` numbers `works`, -1 for none. `flops`,
     `read`, `written` and `again` are the operation's part (see `operators.base.Work`), `part` its share of its call.
+    `lender` is the row of the operation that lent its work, -1 where it is the operation's own.
     """
 
     owner: NDArray[np.int64]
@@ -49,13 +52,15 @@ class OperationWork:
     read: NDArray[np.float64]
     written: NDArray[np.float64]
     again: NDArray[np.float64]
+    lender: NDArray[np.int64]
 
 
 def candidates(timeline: Timeline) -> NDArray[np.bool_]:
     """Calls that can have known work: operators with a formula, and with recorded arguments."""
     calls = timeline.calls
     table = np.array([has_formula(name) for name in timeline.names], bool)
-    return (calls.kind == CallKind.OPERATOR) & (calls.signature >= 0) & table[calls.name]
+    found: NDArray[np.bool_] = (calls.kind == CallKind.OPERATOR) & (calls.signature >= 0) & table[calls.name]
+    return found
 
 
 def work_of_calls(timeline: Timeline) -> CallWork:
@@ -86,17 +91,32 @@ def work_of_operations(timeline: Timeline) -> OperationWork:
     item = _items(timeline, rows)
     first, kind = combined([owner[rows], item]) if len(rows) else (rows, rows)
     known = _works(timeline, owner[rows[first]], item[first])
-    works = [work for work in known if work is not None]
-    number = np.full(len(known) + 1, -1, np.int64)
-    number[np.flatnonzero([work is not None for work in known])] = np.arange(len(works))
+    long = on_long_lists(timeline, owner)
+    if long:
+        known = [long.get(call, work) for call, work in zip(owner[rows[first]].tolist(), known, strict=True)]
+    works, number = _numbered(known)
     work = np.full(len(ops), -1, np.int64)
     work[rows] = number[kind]
     part = _parts(timeline, owner, work)
     columns = np.array([(w.flops, w.read, w.written, w.again) for w in works], float).reshape(-1, 4)
-    columns = np.concatenate([columns, np.full((1, 4), np.nan)])
-    flops, read, written, again = columns[work].T * part
+    columns = np.concatenate([columns, np.full((1, 4), np.nan)])[work] * part[:, None]
+    lender = lenders(timeline, work >= 0, np.nansum(columns, axis=1))
+    borrowing = np.flatnonzero(lender >= 0)
+    columns[borrowing], work[borrowing] = columns[lender[borrowing]], work[lender[borrowing]]
+    part[borrowing] = part[lender[borrowing]]
+    flops, read, written, again = columns.T.copy()
     _copies(timeline, flops, read, written, again)
-    return OperationWork(owner, work, works, part, flops, read, written, again)
+    return OperationWork(owner, work, works, part, flops, read, written, again, lender)
+
+
+def _numbered(known: list[Work | None]) -> tuple[list[Work], NDArray[np.int64]]:
+    """The different works, and for each given one its number, -1 for none (and at the end)."""
+    numbers: dict[Work, int] = {}
+    number = np.full(len(known) + 1, -1, np.int64)
+    for place, work in enumerate(known):
+        if work is not None:
+            number[place] = numbers.setdefault(work, len(numbers))
+    return list(numbers), number
 
 
 def _owners(timeline: Timeline) -> NDArray[np.int64]:

@@ -250,8 +250,8 @@ def _device_ops(
         blocks=texts.lookup(table["grid"], _product, np.int64),
         threads=texts.lookup(table["block"], _product, np.int64),
     )
-    name_of = _device_names(header)
-    return ops, tuple(Device(rank, int(n), name_of(int(n))) for n in numbers)
+    properties = _device_properties(header)
+    return ops, tuple(_device(rank, int(number), properties(int(number))) for number in numbers)
 
 
 def _device_number(device: NDArray[np.int64], process: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -283,23 +283,34 @@ def _product(text: str) -> int:
     return min(math.prod(sizes), 2**62)
 
 
-def _device_names(header: dict[str, Any]) -> Callable[[int], str | None]:
-    """The name of a device's number in `deviceProperties` (`computeProperties` before 1.9), None where it is not told.
+def _device(rank: int, number: int, properties: dict[str, Any]) -> Device:
+    def positive(key: str) -> int | None:
+        value = properties.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**60 else None
 
-    AMD writes the agent's number, which is no index into that list: there a name counts only if all are equal.
+    name = str(properties.get("name") or "")[:LONGEST_NAME]
+    return Device(rank, number, name or None, positive("numSms"), positive("totalGlobalMem"))
+
+
+def _device_properties(header: dict[str, Any]) -> Callable[[int], dict[str, Any]]:
+    """What `deviceProperties` (`computeProperties` before 1.9) says of a device's number; nothing where it is not told.
+
+    AMD writes the agent's number, which is no index into that list: there they count only if all are of one model.
     """
     listed = header.get("deviceProperties") or header.get("computeProperties")
     rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
-    names = [str(row.get("name") or "")[:LONGEST_NAME] for row in rows]
-    if len(set(names)) == 1:
-        return lambda _: names[0] or None
+    models = {(str(row.get("name") or ""), str(row.get("numSms"))) for row in rows}
+    if len(models) == 1:
+        return lambda _: rows[0]
+    if len({name for name, _ in models}) == 1:  # slices of one model differ in size
+        return lambda _: {"name": rows[0].get("name")}
     if any(key.startswith(("hip_", "roc")) for key in header) or any(row.get("warpSize") == 64 for row in rows):
-        return lambda _: None
-    of: dict[int, str | None] = {}
-    for row, name in zip(rows, names, strict=True):
+        return lambda _: {}
+    of: dict[int, dict[str, Any]] = {}
+    for row in rows:
         if isinstance(number := row.get("id"), int):
-            of[number] = None if number in of else name or None
-    return of.get
+            of[number] = {} if number in of else row
+    return lambda number: of.get(number, {})
 
 
 def _syncs(table: Columns, zero: int) -> Syncs:

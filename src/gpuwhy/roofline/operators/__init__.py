@@ -15,6 +15,8 @@ from gpuwhy.roofline.operators import (
 )
 from gpuwhy.roofline.operators.base import Formula, Work
 
+__all__ = ["FORMULAS", "Work", "has_formula", "optimizers", "work_of"]
+
 FORMULAS: dict[str, Formula] = {
     **elementwise.FORMULAS,
     **reductions.FORMULAS,

@@ -1,7 +1,7 @@
 """Fused optimizers: parameter, gradient and state are read; parameter and state written.
 
 Their arguments are lists of tensors. PyTorch records the shapes of a list only up to 30 tensors; for longer ones the
-number of elements comes from the gradients that were accumulated before the step (see `gpuwhy.roofline.work`).
+number of elements comes from the gradients that were accumulated before the step (see `gpuwhy.roofline.lists`).
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 from gpuwhy.roofline.arguments import Arguments, Tensor
 from gpuwhy.roofline.operators.base import Formula, Work
 
-STATES = {"adam": 2, "adamw": 2, "sgd": 1, "adagrad": 1}
-"""Tensors of state for each parameter."""
+STATES = {"_fused_adam_": 2, "_fused_adamw_": 2, "_fused_sgd_": 1, "_fused_adagrad_": 1}
+"""Tensors of state for each parameter, after the lists of parameters and gradients."""
+MOMENTUM_AT = 4
+"""Place of SGD's momentum: without it there is no state."""
 
 
-def update(name: str, elements: int, item: int, grad_item: int, states: int | None = None) -> Work | None:
-    """The work of one step of a fused optimizer (`_fused_adamw_`) over that many elements."""
-    count = STATES.get(name.strip("_").removeprefix("fused_")) if states is None else states
-    if count is None:
-        return None
-    return Work(0.0, float(elements * (item * (1 + count) + grad_item)), float(elements * item * (1 + count)))
+def lists_of(name: str, of: Arguments) -> int:
+    """How many of an optimizer's lists hold a tensor for each parameter."""
+    name = name.removeprefix("aten::")
+    without = name == "_fused_sgd_" and of.value(MOMENTUM_AT) in (0, 0.0)
+    return 2 + (0 if without else STATES.get(name, 0))
 
 
 def _fused(name: str) -> Formula:
@@ -27,14 +28,14 @@ def _fused(name: str) -> Formula:
         if parameters is None or gradients is None or item is None:
             return None
         elements = sum(tensor.count for tensor in parameters)
-        lists = [one for place in range(2, len(of.items)) if (one := of.several(place)) and _alike(one, parameters)]
-        return update(name, elements, item, item, states=len(lists))
+        states = sum(_alike(of.several(place), parameters) for place in range(2, 2 + STATES[name] + 1))
+        return Work(0.0, float(elements * item * (2 + states)), float(elements * item * (1 + states)))
 
     return formula
 
 
-def _alike(some: list[Tensor], parameters: list[Tensor]) -> bool:
-    return [tensor.dims for tensor in some] == [tensor.dims for tensor in parameters]
+def _alike(some: list[Tensor] | None, parameters: list[Tensor]) -> bool:
+    return some is not None and [tensor.dims for tensor in some] == [tensor.dims for tensor in parameters]
 
 
-FORMULAS: dict[str, Formula] = {f"_fused_{name}_": _fused(f"_fused_{name}_") for name in STATES}
+FORMULAS: dict[str, Formula] = {name: _fused(name) for name in STATES}

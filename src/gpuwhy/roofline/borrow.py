@@ -1,0 +1,39 @@
+"""Work for operations whose launch tells nothing: replays of graphs, and launches before the recording.
+
+The same kernel with the same grid does the same work. Where every other operation with an operation's name, blocks and
+threads has one and the same work, it is lent; where theirs differ, the work stays unknown.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.arrays import combined
+from gpuwhy.timeline import MISSING, OpKind, Timeline
+
+ALIKE = 0.02
+"""Work that differs by less counts as the same."""
+
+
+def lenders(timeline: Timeline, known: NDArray[np.bool_], weight: NDArray[np.float64]) -> NDArray[np.int64]:
+    """For each operation the row of one that lends it its work, -1 for none. `weight`: FLOPs and bytes together."""
+    ops = timeline.ops
+    lender = np.full(len(ops), -1, np.int64)
+    rows = np.flatnonzero((ops.kind == OpKind.KERNEL) & (ops.blocks != MISSING))
+    if not len(rows) or not known[rows].any() or known[rows].all():
+        return lender
+    _, kind = combined([ops.name[rows], ops.blocks[rows], ops.threads[rows]])
+    kinds = int(kind.max()) + 1
+    has = known[rows]
+    low, high = np.full(kinds, np.inf), np.full(kinds, -np.inf)
+    np.minimum.at(low, kind[has], weight[rows[has]])
+    np.maximum.at(high, kind[has], weight[rows[has]])
+    one = np.full(kinds, -1, np.int64)
+    one[kind[has]] = rows[has]
+    same = np.zeros(kinds, bool)
+    lent = np.isfinite(low)
+    same[lent] = high[lent] - low[lent] <= ALIKE * high[lent]
+    wanting = np.flatnonzero(~has & same[kind])
+    lender[rows[wanting]] = one[kind[wanting]]
+    return lender

@@ -1,0 +1,120 @@
+"""Work and ceilings → how near each operation came to what its shape and precision could reach, and what bounds it.
+
+All times are ns. What an operation could reach is `max(FLOPs / ceiling of its precision, bytes / bandwidth)`: nothing
+that has that much to do can take less. Its efficiency is that time over its own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.roofline.ceilings import Ceilings
+from gpuwhy.roofline.work import OperationWork
+from gpuwhy.timeline import OpKind, Timeline
+
+SHORT_NS = 10_000
+"""A kernel is short below this: what it takes to start, to fetch the first data and to end is then most of it."""
+SMALL = 1 / 3
+"""Work is small against a kernel's time if it could be done in less than this part of it."""
+
+PRECISIONS = {
+    "double": "fp64",
+    "float": "fp32",
+    "c10::BFloat16": "bf16",
+    "c10::Half": "fp16",
+    "signed char": "int8",
+    "unsigned char": "int8",
+    "c10::Float8_e4m3fn": "fp8",
+    "c10::Float8_e5m2": "fp8",
+    "c10::Float8_e4m3fnuz": "fp8",
+    "c10::Float8_e5m2fnuz": "fp8",
+    "c10::Float4_e2m1fn_x2": "fp4",
+    "c10::complex<float>": "fp32",
+    "c10::complex<double>": "fp64",
+}
+TF32 = re.compile(r"(?i)tf32|tensorop_s\d+gemm|_s1688|s16816tgemm|bf16x3")
+"""Kernels that multiply fp32 on tensor cores."""
+WITHOUT_TENSOR_CORES = re.compile(r"(?i)simt|gemv|sgemm|dgemm(?!.*tensor)|dot_kernel|f32f32_f32f32|ffma")
+"""Kernels that multiply without tensor cores."""
+TENSOR_PRECISIONS = ("tf32", "bf16", "fp16", "fp8", "fp4", "int8")
+
+
+class Bound(IntEnum):
+    """What keeps an operation from being faster."""
+
+    UNKNOWN = 0
+    COMPUTE = 1
+    MEMORY = 2
+    LATENCY = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Efficiency:
+    """For each operation of one device (rows of its operations).
+
+    `reachable` is the least time that its work takes at the ceilings, NaN where work or ceiling is not known;
+    `precision` numbers `names` (-1: nothing is multiplied); `tensor_cores` says whether its kernel uses them.
+    """
+
+    names: list[str]
+    precision: NDArray[np.int8]
+    tensor_cores: NDArray[np.bool_]
+    compute: NDArray[np.float64]
+    memory: NDArray[np.float64]
+    reachable: NDArray[np.float64]
+    bound: NDArray[np.int8]
+
+
+def efficiency(timeline: Timeline, device: int, work: OperationWork, ceilings: Ceilings | None) -> Efficiency:
+    """Judge every operation of a device; without ceilings every bound is unknown."""
+    part = timeline.ops_of(device)
+    ops = timeline.ops.take(part)
+    flops, moved = work.flops[part], work.read[part] + work.written[part]
+    length = (ops.end - ops.start).astype(float)
+    names, precision = _precisions(timeline, part, work, ceilings, flops / np.maximum(length, 1.0) * 1e9)
+    peak = np.array([_peak(name, ceilings) for name in names] + [np.nan])
+    compute = np.where(flops > 0, flops / peak[precision] * 1e9, np.where(np.isnan(flops), np.nan, 0.0))
+    memory = moved / (ceilings.dram_bytes_per_s if ceilings is not None else np.nan) * 1e9
+    copies = ops.kind != OpKind.KERNEL
+    reachable = np.where(copies, np.nan, np.maximum(compute, memory))  # NaN if either is
+    bound = np.full(len(ops), Bound.UNKNOWN, np.int8)
+    known = np.isfinite(reachable)
+    bound[known] = np.where(compute[known] >= memory[known], Bound.COMPUTE, Bound.MEMORY)
+    bound[known & (length <= SHORT_NS) & (reachable < SMALL * length)] = Bound.LATENCY
+    # A copy between host and device goes at the link's pace; within the device it is its memory's.
+    bound[copies & (moved > 0)] = Bound.MEMORY
+    tensor = np.array([name in TENSOR_PRECISIONS for name in names] + [False])[precision]
+    slow = np.array([WITHOUT_TENSOR_CORES.search(name) is not None for name in timeline.names], bool)
+    tensor &= (flops > 0) & ~slow[ops.name]
+    return Efficiency(names, precision, tensor, compute, memory, reachable, bound)
+
+
+def _peak(precision: str, ceilings: Ceilings | None) -> float:
+    """FLOP/s; NaN where the ceiling is not known."""
+    if ceilings is None:
+        return np.nan
+    if precision == "fp64":  # published apart for vector and matrix units; products use the faster ones
+        return max(ceilings.flops.get("fp64", np.nan), ceilings.flops.get("fp64_tensor", 0.0))
+    return ceilings.flops.get(precision, np.nan)
+
+
+def _precisions(
+    timeline: Timeline, part: slice, work: OperationWork, ceilings: Ceilings | None, rate: NDArray[np.float64]
+) -> tuple[list[str], NDArray[np.int8]]:
+    """The precision in which each operation multiplies, as numbers into a list; -1 for none."""
+    names = sorted(set(PRECISIONS.values()) | {"tf32"})
+    number = {name: place for place, name in enumerate(names)}
+    of_work = np.array(
+        [number.get(PRECISIONS.get(one.type or "", ""), -1) if one.flops else -1 for one in work.works] + [-1], np.int8
+    )
+    precision = of_work[work.work[part]]
+    by_name = np.array([TF32.search(name) is not None for name in timeline.names], bool)[timeline.ops.name[part]]
+    vector = ceilings.flops.get("fp32", np.inf) if ceilings is not None else np.inf
+    faster = (rate > 1.1 * vector) & (ceilings is not None and "tf32" in ceilings.flops)
+    precision[(precision == number["fp32"]) & (by_name | faster)] = number["tf32"]
+    return names, precision
