@@ -271,7 +271,8 @@ class MoE(nn.Module):
         for number, expert in enumerate(self.experts):
             token, rank = torch.where(chosen == number)
             if len(token):
-                out = out.index_add(0, token, expert(x[token]) * weights[token, rank, None])
+                rows = expert(x[token]) * weights[token, rank, None]
+                out = out.index_add(0, token, rows.to(out.dtype))
         return out
 
 

@@ -41,6 +41,7 @@ TF32 = re.compile(r"(?i)tf32|tensorop_s\d+gemm|_s1688|s16816tgemm|bf16x3")
 """Kernels that multiply fp32 on tensor cores."""
 WITHOUT_TENSOR_CORES = re.compile(r"(?i)simt|gemv|sgemm|dgemm(?!.*tensor)|dot_kernel|f32f32_f32f32|ffma")
 """Kernels that multiply without tensor cores."""
+WITHIN_DEVICE = re.compile(r"Memcpy DtoD|.*DeviceToDevice")
 TENSOR_PRECISIONS = ("tf32", "bf16", "fp16", "fp8", "fp4", "int8")
 
 
@@ -51,6 +52,8 @@ class Bound(IntEnum):
     COMPUTE = 1
     MEMORY = 2
     LATENCY = 3
+    LINK = 4
+    """The connection of the device to its host or to another device."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +83,14 @@ def efficiency(timeline: Timeline, device: int, work: OperationWork, ceilings: C
     peak = np.array([_peak(name, ceilings) for name in names] + [np.nan])
     compute = np.where(flops > 0, flops / peak[precision] * 1e9, np.where(np.isnan(flops), np.nan, 0.0))
     memory = moved / (ceilings.dram_bytes_per_s if ceilings is not None else np.nan) * 1e9
-    copies = ops.kind != OpKind.KERNEL
-    reachable = np.where(copies, np.nan, np.maximum(compute, memory))  # NaN if either is
+    reachable = np.maximum(compute, memory)  # NaN if either is
     bound = np.full(len(ops), Bound.UNKNOWN, np.int8)
     known = np.isfinite(reachable)
-    bound[known] = np.where(compute[known] >= memory[known], Bound.COMPUTE, Bound.MEMORY)
+    bound[known] = np.where(compute[known] > memory[known], Bound.COMPUTE, Bound.MEMORY)
     bound[known & (length <= SHORT_NS) & (reachable < SMALL * length)] = Bound.LATENCY
-    # A copy between host and device goes at the link's pace; within the device it is its memory's.
-    bound[copies & (moved > 0)] = Bound.MEMORY
+    link = (ops.kind == OpKind.COPY) & ~timeline.names_like(WITHIN_DEVICE)[ops.name]
+    bound[link] = np.where(np.isfinite(moved[link]), Bound.LINK, Bound.UNKNOWN)
+    reachable[link] = np.nan  # what the link can do depends on the host's memory, and is not in any table
     tensor = np.array([name in TENSOR_PRECISIONS for name in names] + [False])[precision]
     slow = np.array([WITHOUT_TENSOR_CORES.search(name) is not None for name in timeline.names], bool)
     tensor &= (flops > 0) & ~slow[ops.name]

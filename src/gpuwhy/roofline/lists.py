@@ -33,11 +33,16 @@ def on_long_lists(timeline: Timeline, owner: NDArray[np.int64]) -> dict[int, Wor
     blocks = {call: int(timeline.ops.blocks[rows[some]].sum()) for call, some in by_value(owner[rows])}
     gradients = _gradients(timeline)
     rank = [thread.rank for thread in timeline.threads]
+    read: dict[int, Arguments | None] = {}  # the arguments with lists that are too long, None for others
     found: dict[int, Work] = {}
     known: dict[tuple[int, int, int], Work] = {}
     for call in sorted(blocks, key=lambda row: int(calls.start[row])):
-        of = arguments(timeline.signatures[calls.signature[call]])
-        if of is None or not any(item == [] for item in of.items):
+        number = int(calls.signature[call])
+        if number not in read:
+            whole = arguments(timeline.signatures[number])
+            read[number] = whole if whole is not None and [] in whole.items else None
+        of = read[number]
+        if of is None:
             continue
         key = rank[calls.thread[call]], int(calls.name[call]), blocks[call]
         own = gradients.get(rank[calls.thread[call]])

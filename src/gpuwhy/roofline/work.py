@@ -66,7 +66,8 @@ def candidates(timeline: Timeline) -> NDArray[np.bool_]:
 def work_of_calls(timeline: Timeline) -> CallWork:
     """The work of every operator call that has a formula, whatever it launched: for profiles of the host alone."""
     rows = np.flatnonzero(candidates(timeline))
-    return CallWork(rows, _works(timeline, rows, np.zeros(len(rows), np.int64)))
+    works, kind = _works(timeline, rows, np.zeros(len(rows), np.int64))
+    return CallWork(rows, [works[one] for one in kind.tolist()])
 
 
 def flops_of_calls(timeline: Timeline) -> float:
@@ -88,15 +89,16 @@ def work_of_operations(timeline: Timeline) -> OperationWork:
     ops = timeline.ops
     owner = _owners(timeline)
     rows = np.flatnonzero(owner >= 0)
-    item = _items(timeline, rows)
-    first, kind = combined([owner[rows], item]) if len(rows) else (rows, rows)
-    known = _works(timeline, owner[rows[first]], item[first])
-    long = on_long_lists(timeline, owner)
-    if long:
-        known = [long.get(call, work) for call, work in zip(owner[rows[first]].tolist(), known, strict=True)]
+    known, kind = _works(timeline, owner[rows], _items(timeline, rows))
     works, number = _numbered(known)
     work = np.full(len(ops), -1, np.int64)
     work[rows] = number[kind]
+    long = on_long_lists(timeline, owner)
+    calls = np.array(sorted(long), np.int64)
+    found, numbers = _numbered([long[call] for call in calls.tolist()])
+    listed = np.flatnonzero(np.isin(owner, calls))
+    work[listed] = numbers[np.searchsorted(calls, owner[listed])] + len(works)
+    works += found
     part = _parts(timeline, owner, work)
     columns = np.array([(w.flops, w.read, w.written, w.again) for w in works], float).reshape(-1, 4)
     columns = np.concatenate([columns, np.full((1, 4), np.nan)])[work] * part[:, None]
@@ -110,13 +112,14 @@ def work_of_operations(timeline: Timeline) -> OperationWork:
 
 
 def _numbered(known: list[Work | None]) -> tuple[list[Work], NDArray[np.int64]]:
-    """The different works, and for each given one its number, -1 for none (and at the end)."""
-    numbers: dict[Work, int] = {}
+    """The different works, and for each given one its number, -1 for none."""
+    works: list[Work] = []
     number = np.full(len(known) + 1, -1, np.int64)
     for place, work in enumerate(known):
         if work is not None:
-            number[place] = numbers.setdefault(work, len(numbers))
-    return list(numbers), number
+            number[place] = len(works)
+            works.append(work)
+    return works, number
 
 
 def _owners(timeline: Timeline) -> NDArray[np.int64]:
@@ -143,10 +146,12 @@ def _items(timeline: Timeline, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return table[codes]
 
 
-def _works(timeline: Timeline, calls: NDArray[np.int64], item: NDArray[np.int64]) -> list[Work | None]:
-    """The work of each call; each different (name, signature, item) is worked out once."""
+def _works(
+    timeline: Timeline, calls: NDArray[np.int64], item: NDArray[np.int64]
+) -> tuple[list[Work | None], NDArray[np.int64]]:
+    """The work of each different (name, signature, item) among calls, and for each call which it has."""
     if not len(calls):
-        return []
+        return [], calls
     name, signature = timeline.calls.name[calls], timeline.calls.signature[calls]
     first, kind = combined([name, signature, item])
     read: dict[int, Arguments | None] = {}
@@ -157,7 +162,7 @@ def _works(timeline: Timeline, calls: NDArray[np.int64], item: NDArray[np.int64]
             read[number] = arguments(timeline.signatures[number])
         of = read[number]
         results.append(None if of is None else work_of(timeline.names[name[row]], of, int(item[row]) or None))
-    return [results[one] for one in kind.tolist()]
+    return results, kind
 
 
 def _parts(timeline: Timeline, owner: NDArray[np.int64], work: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpuwhy.roofline.arguments import Arguments, Tensor
 from gpuwhy.roofline.operators.base import Formula, Matmul, Work, product
@@ -41,6 +42,16 @@ def _product(first: int, added: int | None = None) -> Formula:
         return _work(shape, [a, b, bias], a, a.item)
 
     return formula
+
+
+def _summed(of: Arguments, _: int | None) -> Work | None:
+    """`addbmm(x, a, b)`: the products of all pairs of matrices are added to one matrix."""
+    x, a = of.tensor(0), of.tensor(1)
+    shape = _matrices(a, of.tensor(2))
+    if shape is None or a is None:
+        return None
+    work = _work(shape, [a, of.tensor(2), x], a, a.item)
+    return replace(work, written=float(shape.m * shape.n * a.item))
 
 
 def _scaled(of: Arguments, _: int | None) -> Work | None:
@@ -130,16 +141,16 @@ def _recurrent(x_at: int, weights: int | slice, backward: bool = False) -> Formu
 FORMULAS: dict[str, Formula] = {
     "mm": _product(0),
     "bmm": _product(0),
-    "addmm": _product(1, added=0),
+    **dict.fromkeys(("addmm", "addmm_"), _product(1, added=0)),
     "_addmm_activation": _product(1, added=0),
-    "addbmm": _product(1, added=0),
-    "baddbmm": _product(1, added=0),
+    **dict.fromkeys(("baddbmm", "baddbmm_"), _product(1, added=0)),
+    **dict.fromkeys(("addbmm", "addbmm_"), _summed),
     "_scaled_mm": _scaled,
     "_int_mm": _int,
     "_grouped_mm": _grouped,
     "_scaled_grouped_mm": _grouped,
     "mv": _vector(0),
-    "addmv": _vector(1, added=0),
+    **dict.fromkeys(("addmv", "addmv_"), _vector(1, added=0)),
     "dot": _vector(0),
     "vdot": _vector(0),
     "linear": _linear,

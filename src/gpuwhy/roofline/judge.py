@@ -1,0 +1,192 @@
+"""How well a device's busy time was used: the last stage of the roofline, a ledger's window → `Roofline`.
+
+Times are ns within the window, rates are per second of the window. MFU is that of PaLM (Chowdhery et al. 2022,
+appendix B): FLOPs of matrix products, convolutions and attention that the model needs, so without those that were
+computed again, over what the device could do at its published dense peak in the precision in which most of them were
+done. MBU is that of Databricks (2023): bytes that had to move over the published bandwidth of the device's memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.arrays import by_value
+from gpuwhy.ledger.partition import Basis, Ledger
+from gpuwhy.roofline import published
+from gpuwhy.roofline.ceilings import Ceilings
+from gpuwhy.roofline.efficiency import Bound, efficiency
+from gpuwhy.roofline.operators import has_formula
+from gpuwhy.roofline.view import Group, Rows, View, view
+from gpuwhy.roofline.waste import Waste, wastes
+from gpuwhy.roofline.work import OperationWork
+from gpuwhy.timeline import CallKind
+
+
+@dataclass(frozen=True)
+class Use:
+    """How some operations were used: their time, work, and share of what they could reach.
+
+    `efficiency` is the time that their work takes at the ceilings over their own, of those whose work and ceiling are
+    known (`known_ns`), and None if none are. `bounds` has the ns of each bound.
+    """
+
+    ns: int
+    known_ns: int
+    efficiency: float | None
+    bounds: dict[str, int]
+    flops: float
+    bytes: float
+
+    @property
+    def bound(self) -> str:
+        """What bounds most of the time."""
+        return max(self.bounds, key=lambda name: self.bounds[name]) if self.bounds else "unknown"
+
+
+@dataclass(frozen=True)
+class OperatorUse:
+    """One operator with one set of arguments. `precision` is None where nothing is multiplied."""
+
+    name: str
+    dims: str
+    calls: int
+    precision: str | None
+    use: Use
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """What MFU and MBU divide by."""
+
+    precision: str
+    flops: float
+    bytes_per_s: float
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class Roofline:
+    """How well one device's busy time was used. `unknown` says why the work of how many ns is not known."""
+
+    ceilings: Ceilings | None
+    peaks: Peaks | None
+    use: Use
+    accounts: dict[str, Use]
+    operators: list[OperatorUse]
+    tensor_core_ns: int
+    recomputed_flops: float
+    mfu: float | None
+    mbu: float | None
+    wastes: list[Waste]
+    unknown: list[tuple[str, int]]
+    shapes_recorded: bool
+
+
+def judge(of: Basis, ledger: Ledger, work: OperationWork, ceilings: Ceilings | None) -> Roofline:
+    """Judge the busy time of one device's window."""
+    looked = view(of, ledger, work, efficiency(of.timeline, ledger.device, work, ceilings), ceilings)
+    everything = np.arange(len(looked.row))
+    found = wastes(looked)
+    recomputed = sum(looked.within(w.rows, looked.flops) for w in found if w.cause == "recompute")
+    use = _use(looked, everything)
+    peaks = _peaks(looked)
+    seconds = looked.window_ns / 1e9
+    known = use.known_ns > 0 and peaks is not None
+    return Roofline(
+        ceilings=ceilings,
+        peaks=peaks,
+        use=use,
+        accounts={of.accounts.names[number]: _use(looked, rows) for number, rows in by_value(looked.account)},
+        operators=[_operator(looked, group) for group in looked.groups],
+        tensor_core_ns=int(looked.ns[looked.tensor_cores].sum()),
+        recomputed_flops=recomputed,
+        mfu=(use.flops - recomputed) / seconds / peaks.flops if known and peaks is not None else None,
+        mbu=use.bytes / seconds / peaks.bytes_per_s if known and peaks is not None else None,
+        wastes=found,
+        unknown=_unknown(looked),
+        shapes_recorded=bool((of.timeline.calls.signature >= 0).any()),
+    )
+
+
+def _use(looked: View, rows: Rows) -> Use:
+    ns, bound = looked.ns[rows], looked.bound[rows]
+    known = rows[np.isfinite(looked.reachable[rows])]
+    known_ns = int(looked.ns[known].sum())
+    least = np.minimum(looked.reachable[known], looked.length[known]) * looked.share[known]
+    bounds = {one.name.lower(): int(ns[bound == one].sum()) for one in Bound if (bound == one).any()}
+    return Use(
+        ns=int(ns.sum()),
+        known_ns=known_ns,
+        efficiency=float(least.sum()) / known_ns if known_ns else None,
+        bounds=bounds,
+        flops=looked.within(rows, looked.flops),
+        bytes=looked.within(rows, looked.moved),
+    )
+
+
+def _operator(looked: View, group: Group) -> OperatorUse:
+    precision = int(looked.precision[group.rows[0]])
+    name = looked.precisions[precision] if precision >= 0 else None
+    return OperatorUse(group.name, group.dims, group.calls, name, _use(looked, group.rows))
+
+
+def _peaks(looked: View) -> Peaks | None:
+    """The published peaks in the precision of most FLOPs, else the ceilings that were measured."""
+    device, ceilings = looked.timeline.devices[looked.ledger.device], looked.ceilings
+    if ceilings is None:
+        return None
+    row = published.find(device.name, device.sm_count)
+    flops = np.nan_to_num(looked.flops) * looked.share
+    by_precision = {
+        name: float(flops[looked.precision == number].sum()) for number, name in enumerate(looked.precisions)
+    }
+    precision = max(by_precision, key=lambda name: by_precision[name])
+    known = row.flops if row is not None else ceilings.flops
+    peak = max(known.get(precision, 0.0), known.get(f"{precision}_tensor", 0.0))
+    if not by_precision[precision]:
+        precision, peak = "none", float("inf")
+    if not peak:
+        return None
+    bandwidth = row.dram_bytes_per_s if row is not None else ceilings.dram_bytes_per_s
+    return Peaks(precision, peak, bandwidth, f"published for the {row.name}" if row is not None else ceilings.source)
+
+
+NO_LAUNCH, NO_OPERATOR, NO_SHAPES = -3, -2, -1
+REASONS = {
+    NO_LAUNCH: "launch not recorded",
+    NO_OPERATOR: "no operator around the launch (graphs, compiled code without its operators)",
+    NO_SHAPES: "shapes not recorded",
+}
+
+
+def _unknown(looked: View) -> list[tuple[str, int]]:
+    """Why work is not known, and for how many ns, the most first."""
+    calls, names = looked.timeline.calls, looked.timeline.names
+    rows = np.flatnonzero(~np.isfinite(looked.moved) | ~np.isfinite(looked.flops))
+    operator = _operators_around(looked, rows)
+    inside = operator >= 0
+    why = np.where(looked.ops.launch[rows] < 0, NO_LAUNCH, NO_OPERATOR)
+    shaped = calls.signature[operator[inside]] >= 0
+    why[inside] = np.where(shaped, calls.name[operator[inside]], NO_SHAPES)
+    found = []
+    for code, some in by_value(why):
+        name = names[code] if code >= 0 else ""
+        reason = REASONS.get(code) or (f"shapes do not tell: {name}" if has_formula(name) else f"no formula: {name}")
+        found.append((reason, int(looked.ns[rows[some]].sum())))
+    return sorted(found, key=lambda item: -item[1])
+
+
+def _operators_around(looked: View, rows: Rows) -> NDArray[np.int64]:
+    """The innermost operator around each operation's launch, -1 for none."""
+    calls, nesting = looked.timeline.calls, looked.timeline.nesting
+    found = np.full(len(rows), -1, np.int64)
+    launched = np.flatnonzero(looked.ops.launch[rows] >= 0)
+    if len(launched) and len(nesting.call):
+        nearest = nesting.nearest((calls.kind == CallKind.OPERATOR)[nesting.call])
+        piece = looked.timeline.piece_at(looked.ops.launch[rows[launched]])
+        around = np.where(piece >= 0, nearest[piece], -1)
+        found[launched] = np.where(around >= 0, nesting.call[around], -1)
+    return found

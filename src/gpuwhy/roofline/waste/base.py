@@ -1,0 +1,62 @@
+"""What is wrong with busy time: the value that each rule gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuwhy.roofline.view import Group, Rows, View
+
+WORTH = 0.03
+"""Part of the window that a mend must be able to save to be worth naming."""
+MOST_OPERATORS = 8
+
+
+@dataclass(frozen=True)
+class Concerned:
+    """One operator of a waste: its name, the shapes of its arguments, calls and ns in the window."""
+
+    name: str
+    dims: str
+    calls: int
+    ns: int
+
+
+@dataclass(frozen=True, eq=False)
+class Waste:
+    """Busy time that goes to the wrong thing.
+
+    `rows` of the view take `ns` now. `least_ns` is what the same result takes at least when done right, so that
+    `ns - least_ns` bounds what the mend can bring, and does not predict it. `bytes` and `least_bytes` are what moves
+    now and then (None where bytes are not the point).
+    """
+
+    cause: str
+    title: str
+    mend: str
+    rows: Rows
+    ns: int
+    least_ns: int
+    operators: list[Concerned]
+    bytes: int | None = None
+    least_bytes: int | None = None
+
+    @property
+    def most_saved_ns(self) -> int:
+        """An upper bound of what the mend saves."""
+        return max(self.ns - self.least_ns, 0)
+
+
+def concerned(groups: Iterable[Group], view: View, rows: Rows) -> list[Concerned]:
+    """The operators that have most time among some rows."""
+    wanted = np.zeros(len(view.row), bool)
+    wanted[rows] = True
+    found = []
+    for group in groups:
+        mine = group.rows[wanted[group.rows]]
+        ns = int(view.ns[mine].sum())
+        if ns:
+            found.append(Concerned(group.name, group.dims, max(group.calls * len(mine) // len(group.rows), 1), ns))
+    return sorted(found, key=lambda one: -one.ns)[:MOST_OPERATORS]

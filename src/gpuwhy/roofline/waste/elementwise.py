@@ -1,0 +1,97 @@
+"""Chains of elementwise, cast, normalization and reduction kernels that fewer fused kernels could do.
+
+A chain is a run of such kernels on one stream, with nothing else between, over one number of elements. Fused, it reads
+what comes from outside and writes its last result; what lies between stays in registers. A profile does not tell which
+tensor is which: an input that looks like one that the chain already has is taken for that one, so that the bytes of
+the fused chain are a lower bound.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.roofline.view import Group, Rows, View
+from gpuwhy.roofline.waste.base import Waste, concerned
+
+FUSIBLE = ("busy/elementwise", "busy/normalization", "busy/reduction", "busy/softmax")
+
+
+def elementwise(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
+    """One entry for all chains; `taken` are operations that another rule has named."""
+    group_of = np.full(len(view.row), -1, np.int64)
+    for number, group in enumerate(view.groups):
+        group_of[group.rows] = number
+    size = np.array([_size(group) for group in view.groups] + [0], np.int64)
+    fusible = view.is_account(*FUSIBLE) & ~taken & (group_of >= 0)
+    fusible &= np.isfinite(view.moved) & (size[group_of] > 0)
+    chains = _chains(view, fusible, size[group_of])
+    if not chains:
+        return []
+    some = np.concatenate(chains)
+    moved = view.moved * view.share
+    fused: dict[bytes, float] = {}
+    least = 0.0
+    for chain in chains:
+        numbers = group_of[chain]
+        key = numbers.tobytes()
+        if key not in fused:
+            fused[key] = _fused_bytes([view.groups[number] for number in numbers.tolist()])
+        least += min(fused[key] * float(view.share[chain[0]]), float(moved[chain].sum()))
+    return [
+        Waste(
+            "elementwise",
+            "chains of elementwise, cast and normalization kernels that pass through memory one by one",
+            "torch.compile the model, or a fused kernel for the chain",
+            some,
+            int(view.ns[some].sum()),
+            int(least / view.ceilings.dram_bytes_per_s * 1e9) if view.ceilings is not None else 0,
+            concerned(view.groups, view, some),
+            bytes=int(moved[some].sum()),
+            least_bytes=int(least),
+        )
+    ]
+
+
+def _size(group: Group) -> int:
+    """Elements of the largest tensor of an operator."""
+    return max((tensor.count for tensor in group.arguments.tensors()), default=0) if group.arguments else 0
+
+
+def _chains(view: View, fusible: NDArray[np.bool_], size: NDArray[np.int64]) -> list[Rows]:
+    """Runs of at least two operators' kernels, on one stream and of one size."""
+    kernels = np.flatnonzero(~view.is_account("busy/memset"))
+    order = kernels[np.lexsort((view.ops.start[kernels], view.ops.stream[kernels]))]
+    if not len(order):
+        return []
+    new = np.ones(len(order), bool)
+    new[1:] = (
+        ~fusible[order[1:]]
+        | ~fusible[order[:-1]]
+        | (view.ops.stream[order[1:]] != view.ops.stream[order[:-1]])
+        | (size[order[1:]] != size[order[:-1]])
+    )
+    first = np.flatnonzero(new)
+    last = np.append(first[1:], len(order))
+    other = np.zeros(len(order), np.int64)  # how often the call changes along a run
+    other[1:] = (view.caller[order[1:]] != view.caller[order[:-1]]) & ~new[1:]
+    changes = np.cumsum(other)
+    long = np.flatnonzero(changes[last - 1] > changes[first])
+    return [order[low:high] for low, high in zip(first[long].tolist(), last[long].tolist(), strict=True)]
+
+
+def _fused_bytes(groups: list[Group]) -> float:
+    """Bytes that the chain reads from outside, and its last result."""
+    seen: set[tuple[tuple[int, ...], str]] = set()
+    total = 0.0
+    last = 0.0
+    for group in groups:
+        tensors = group.arguments.tensors() if group.arguments is not None else []
+        size = max((tensor.count for tensor in tensors), default=0)
+        for tensor in tensors:
+            key = (tensor.dims, tensor.type)
+            if key not in seen:
+                seen.add(key)
+                total += tensor.bytes
+        last = max((float(tensor.bytes) for tensor in tensors if tensor.count == size), default=0.0)
+    return total + last
