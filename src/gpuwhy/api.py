@@ -9,6 +9,9 @@ from gpuwhy.errors import GpuwhyError
 from gpuwhy.ledger.partition import balance, basis
 from gpuwhy.reports.build import build
 from gpuwhy.reports.model import Report
+from gpuwhy.roofline.ceilings import Ceilings, choose
+from gpuwhy.roofline.judge import judge
+from gpuwhy.roofline.work import work_of_operations
 from gpuwhy.sources.load import Progress
 from gpuwhy.sources.load import load as _load
 from gpuwhy.steps import Selection, device_steps, window
@@ -41,6 +44,7 @@ def explain(
     window: Literal["all"] | tuple[int, int] | None = None,
     device: int | None = None,
     top: int = 3,
+    samples: int | None = None,
     on_progress: Progress | None = None,
 ) -> Report:
     """Say where the time of each device went.
@@ -52,6 +56,7 @@ def explain(
             None judges the steady-state steps.
         device: judge only this device number (of every rank).
         top: how many host calls or kernels to list under each account.
+        samples: samples (or tokens) of one step, if known: the report then tells FLOPs and bytes a sample.
         on_progress: as for `load`.
 
     Returns:
@@ -64,7 +69,7 @@ def explain(
     if timelines and len(paths) > 1:
         raise GpuwhyError("explain takes paths, or one timeline")
     timeline = timelines[0] if timelines else _load([str(path) for path in paths], on_progress)
-    return report(timeline, selection(steps, window), device, top)
+    return report(timeline, selection(steps, window), device, top, samples)
 
 
 def selection(steps: tuple[int, int] | None, window: Literal["all"] | tuple[int, int] | None) -> Selection:
@@ -80,7 +85,9 @@ def selection(steps: tuple[int, int] | None, window: Literal["all"] | tuple[int,
     return Selection(steps=steps, time=window)
 
 
-def report(timeline: Timeline, chosen: Selection, device: int | None = None, top: int = 3) -> Report:
+def report(
+    timeline: Timeline, chosen: Selection, device: int | None = None, top: int = 3, samples: int | None = None
+) -> Report:
     """Balance every device of a timeline over the chosen window and report."""
     if not len(timeline.ops):
         files = ", ".join(source.file for source in timeline.sources)
@@ -97,7 +104,13 @@ def report(timeline: Timeline, chosen: Selection, device: int | None = None, top
         raise _empty_window(timeline, numbers, chosen)
     basis_ = basis(timeline)
     ledgers = [balance(basis_, d, found) for d, found in windows.items()]
-    return build(basis_, ledgers, checks(timeline, ledgers), top)
+    work = work_of_operations(timeline)
+    rooflines = [judge(basis_, ledger, work, _ceilings(timeline, ledger.device)) for ledger in ledgers]
+    return build(basis_, ledgers, rooflines, checks(timeline, ledgers), top, samples)
+
+
+def _ceilings(timeline: Timeline, device: int) -> Ceilings | None:
+    return choose(timeline.devices[device].name, timeline.devices[device].sm_count)
 
 
 def _empty_window(timeline: Timeline, devices: Sequence[int], chosen: Selection) -> GpuwhyError:

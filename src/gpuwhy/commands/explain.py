@@ -53,6 +53,10 @@ def explain(
         int,
         typer.Option("--top", metavar="N", min=0, help="Host calls or kernels to list under each account."),
     ] = 3,
+    samples: Annotated[
+        int | None,
+        typer.Option("--samples", metavar="N", min=1, help="Samples (or tokens) of a step: tells work a sample."),
+    ] = None,
     as_json: AsJson = False,
     output: Output = None,
     save_timeline: Annotated[
@@ -76,7 +80,7 @@ def explain(
         timeline = load(*files, on_progress=on_progress)
     if save_timeline:
         timeline.save(save_timeline)
-    emit(report(timeline, judged, device, top), as_json=as_json, output=output, color=color)
+    emit(report(timeline, judged, device, top, samples), as_json=as_json, output=output, color=color)
 
 
 def _spare_inputs(files: list[str], *written: str | None) -> None:

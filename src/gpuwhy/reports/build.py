@@ -14,6 +14,9 @@ from gpuwhy.ledger.charges import Charges
 from gpuwhy.ledger.partition import Basis, Ledger
 from gpuwhy.reports import model, words
 from gpuwhy.reports.beside import mostly_next_to
+from gpuwhy.reports.build_roofline import build_roofline
+from gpuwhy.roofline.judge import Roofline
+from gpuwhy.roofline.waste import WORTH
 from gpuwhy.steps import STEP_MARK, Steps
 from gpuwhy.timeline import Timeline
 from gpuwhy.trust import Check
@@ -26,8 +29,15 @@ MOSTLY = 0.5
 GAINS_LATER = "predicting gains needs the replay of the dependency graph, which this version does not have"
 
 
-def build(of: Basis, ledgers: Sequence[Ledger], found: Sequence[Check], top: int) -> model.Report:
-    """Put everything into the report; `top` entries under each account."""
+def build(
+    of: Basis,
+    ledgers: Sequence[Ledger],
+    rooflines: Sequence[Roofline],
+    found: Sequence[Check],
+    top: int,
+    samples: int | None = None,
+) -> model.Report:
+    """Put everything into the report; `top` entries under each account, `samples` a step."""
     timeline = of.timeline
     first = ledgers[0]
     withheld = [model.Withheld(what=what, why=check.detail) for check in found for what in check.withholds] + [
@@ -43,13 +53,15 @@ def build(of: Basis, ledgers: Sequence[Ledger], found: Sequence[Check], top: int
             how=first.window.how,
             origin_ns=timeline.origin_ns,
         ),
-        step=_step(first.window.steps),
-        devices=[_device(of, ledger, top) for ledger in ledgers],
+        step=_step(first.window.steps, samples),
+        devices=[
+            _device(of, ledger, roofline, top, samples) for ledger, roofline in zip(ledgers, rooflines, strict=True)
+        ],
         trust=[
             model.CheckInfo(check=c.check, level=c.level, detail=c.detail, advice=c.advice, withholds=list(c.withholds))
             for c in found
         ],
-        verdict=_verdict(timeline, ledgers, withheld),
+        verdict=_verdict(timeline, ledgers, rooflines, withheld),
         withheld=withheld,
     )
 
@@ -69,11 +81,13 @@ def _range(steps: Steps | None) -> list[int] | None:
     return [int(steps.number[0]), int(steps.number[-1])] if steps is not None and len(steps) else None
 
 
-def _step(steps: Steps | None) -> model.StepInfo:
+def _step(steps: Steps | None, samples: int | None) -> model.StepInfo:
     if steps is None or not len(steps):
-        return model.StepInfo(count=0, median_ns=None, p10_ns=None, p90_ns=None, unprofiled_ns=None, samples=None)
+        return model.StepInfo(count=0, median_ns=None, p10_ns=None, p90_ns=None, unprofiled_ns=None, samples=samples)
     median, low, high = _spread(steps.length).tolist()
-    return model.StepInfo(count=len(steps), median_ns=median, p10_ns=low, p90_ns=high, unprofiled_ns=None, samples=None)
+    return model.StepInfo(
+        count=len(steps), median_ns=median, p10_ns=low, p90_ns=high, unprofiled_ns=None, samples=samples
+    )
 
 
 def _spread(ns: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -81,7 +95,7 @@ def _spread(ns: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.rint(quantiles(ns, (0.5, 0.1, 0.9))).astype(np.int64)
 
 
-def _device(of: Basis, ledger: Ledger, top: int) -> model.DeviceReport:
+def _device(of: Basis, ledger: Ledger, roofline: Roofline, top: int, samples: int | None) -> model.DeviceReport:
     device, window = of.timeline.devices[ledger.device], ledger.window
     per_step = _spread(ledger.by_step).T.tolist() if window.steps is not None else None
     return model.DeviceReport(
@@ -112,6 +126,9 @@ def _device(of: Basis, ledger: Ledger, top: int) -> model.DeviceReport:
         steps=_steps(ledger),
         left_out=window.left_out,
         weights=_weights(of, ledger, top),
+        roofline=build_roofline(
+            roofline, ledger.window_ns, len(window.steps) if window.steps is not None else 0, samples
+        ),
     )
 
 
@@ -237,9 +254,11 @@ def _path(timeline: Timeline, piece: int) -> list[str]:
     return [name for name in names if not STEP_MARK.match(name)]
 
 
-def _verdict(timeline: Timeline, ledgers: Sequence[Ledger], withheld: Sequence[model.Withheld]) -> model.Verdict:
+def _verdict(
+    timeline: Timeline, ledgers: Sequence[Ledger], rooflines: Sequence[Roofline], withheld: Sequence[model.Withheld]
+) -> model.Verdict:
     """A sentence or two on the device that is busy least."""
-    worst = min(ledgers, key=lambda ledger: ledger.busy_ns / ledger.window_ns)
+    worst, roofline = min(zip(ledgers, rooflines, strict=True), key=lambda pair: pair[0].busy_ns / pair[0].window_ns)
     device = timeline.devices[worst.device]
     where = f"rank {device.rank}, GPU {device.number}" if len(timeline.sources) > 1 else f"GPU {device.number}"
     which = f"The least busy of {len(ledgers)} devices, {where}," if len(ledgers) > 1 else where
@@ -255,6 +274,11 @@ def _verdict(timeline: Timeline, ledgers: Sequence[Ledger], withheld: Sequence[m
     )
     if within(loss.name, "busy"):
         text = f"{busy}; the largest part goes to {words.loss_sentence(loss.name)} ({loss.name}, {share})."
+        worth = [waste for waste in roofline.wastes if waste.most_saved_ns >= WORTH * worst.window_ns]
+        if worth and main not in words.CAUSE_BY_ITSELF:
+            most = 100 * worth[0].most_saved_ns / worst.window_ns
+            text += f" Up to {most:.0f} % of the window can be saved: {worth[0].title}. Mend: {worth[0].mend}."
+            return model.Verdict(text=text, healthy=None, cause=worth[0].cause)
     else:
         by_group = main in ("idle/launch", "idle/dispatch")
         if not by_group and loss.name != main:

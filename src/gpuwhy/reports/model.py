@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from gpuwhy.reports.roofline_model import RooflineInfo
+
 
 class SourceInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Where the figures come from."""
@@ -140,6 +142,8 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int | None
     """Number of the last recorded step, if it was left out because its end is not known."""
     weights: list[Weight]
+    roofline: RooflineInfo | None
+    """How well the busy time was used; null where the ledger is withheld."""
 
 
 class CheckInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gpuwhy.ledger.accounts import within
 from gpuwhy.reports import model
 from gpuwhy.reports.beside import mostly_next_to
+from gpuwhy.reports.text_roofline import section, use_line
 from gpuwhy.reports.words import clean, kernel_name, meaning, ms, shorten, size
 
 if TYPE_CHECKING:
@@ -36,6 +37,15 @@ SPREAD, SPREAD_WIDTH = 15, 96
 LEAST_STEPS = 3
 """Fewer steps have no spread."""
 
+STYLES = {"head": "bold", "more": "dim", "note": "dim"}
+INDENTS: dict[str, tuple[str, str | None]] = {
+    "row": ("  ", None),
+    "more": ("      ", None),
+    "note": ("  ", "  "),
+    "told": ("    ", "    "),
+    "mend": ("    ", "      "),
+}
+"""Of the roofline's lines: how far they are indented, and the further lines of a paragraph (None: it is one line)."""
 LEVEL_STYLE = {"note": "cyan", "warn": "yellow", "fail": "bold red"}
 
 
@@ -135,6 +145,7 @@ class _Section:
                 self.accounts(group)
         page.line()
         self.beside()
+        self.roofline()
 
     def row(self, depth: int, text: str, ns: int, style: str = "", entry: model.Entry | None = None) -> None:
         """A line with time a step (the mean), its spread over the steps where that is known, and share."""
@@ -172,6 +183,7 @@ class _Section:
         """The line of an account that shares its name with no other."""
         label = entry.account.split("/", 1)[1]
         self.row(1, f"{clean(label):<17} {meaning(entry.account)}", entry.ns, entry=entry)
+        self.use(entry)
 
     def leaves(self, entries: list[model.Entry]) -> None:
         """Accounts under one name, each in a line."""
@@ -180,10 +192,19 @@ class _Section:
             told = meaning(entry.account)
             label = clean(entry.account.split("/", 2)[2])
             self.row(2, f"{label}: {told}" if told else label, entry.ns, entry=entry)
+            self.use(entry)
             self.weights(entry)
         rest = [e for e in entries if e not in shown]
         if rest:
             self.row(2, f"{len(rest)} smaller", sum(e.ns for e in rest))
+
+    def use(self, entry: model.Entry) -> None:
+        """How well a busy account was used."""
+        roofline = self.device.roofline
+        uses = {use.account: use for use in roofline.accounts} if roofline is not None else {}
+        told = use_line(uses[entry.account]) if entry.account in uses else None
+        if told and entry.share >= LEAST_SHARE:
+            self.page.line(f"      {told}")
 
     def copies(self, account: str, ns: int) -> None:
         """The copies that most of an idle account lies next to."""
@@ -236,6 +257,18 @@ class _Section:
             numbers = f"{startup[0].number}" + (f" to {startup[-1].number}" if len(startup) > 1 else "")
             page.paragraph(f"start-up, not judged: step {numbers}, {ms(sum(s.ns for s in startup))} ms in all")
         page.line()
+
+    def roofline(self) -> None:
+        """How well the busy time was used, and what of it goes to the wrong thing."""
+        page = self.page
+        if self.device.roofline is None:
+            return
+        for kind, text, figures in section(self.device.roofline, self.parts, bool(self.steps)):
+            indent, hanging = INDENTS.get(kind, ("", None))
+            if hanging is None:
+                page.line(indent + text, figures, STYLES.get(kind, ""))
+            else:
+                page.paragraph(text, STYLES.get(kind, ""), first=indent, rest=hanging)
 
 
 def _label(report: model.Report, device: model.DeviceReport) -> str:

@@ -87,6 +87,9 @@ CAUSE = {
 }
 """The cause (as the JSON report names them) that an account by itself proves; others stay null."""
 
+CAUSE_BY_ITSELF = tuple(account for account in CAUSE if account.startswith(("busy/co", "idle/")))
+"""Accounts that are a cause whatever else is wrong with the busy time: copies, communication, idle time."""
+
 
 def meaning(account: str) -> str:
     """What an account is, in a few words."""
@@ -130,6 +133,13 @@ def kernel_name(name: str) -> str:
         if functor:
             return f"{skeleton} ‹{functor.group()}›"
     return name
+
+
+def number(value: float) -> str:
+    """About three digits, never an exponent."""
+    if value >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}" if value >= 0.0995 else f"{value:.2g}"
 
 
 def size(bytes_: float) -> str:

@@ -66,7 +66,7 @@ SCALAR_TYPES = {
 
 MAX_DIMENSIONS = 64
 MAX_SIZE = 2**50
-"""Sizes beyond these are no tensors but damage."""
+"""Beyond these, of one dimension or of all elements, it is no tensor but damage."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ class Tensor:
 
 
 Argument = Tensor | list[Tensor] | str | None
-"""A tensor, a list of tensors, the text of any other value (`1.0`, `[0]`, `True`), or None for an absent one."""
+"""A tensor, a list of tensors, the text of any other value (`1.0`, `[0]`, `True`; "" for one that is there but was not
+recorded), or None for an absent one."""
 
 
 @dataclass(frozen=True)
@@ -129,10 +130,11 @@ class Arguments:
         item = self.items[place] if place < len(self.items) else None
         if not isinstance(item, str) or not item:
             return None
-        try:
-            return msgspec.json.decode(item.lower() if item in ("True", "False") else _lists(item))
-        except (msgspec.DecodeError, RecursionError):
-            return None
+        return _json(item.lower() if item in ("True", "False") else _lists(item))
+
+    def unrecorded(self, place: int) -> bool:
+        """Whether there is a value at a position that old versions did not write."""
+        return place < len(self.items) and self.items[place] == ""
 
     def flag(self, place: int) -> bool | None:
         """A bool at a position; None where it was not recorded."""
@@ -172,11 +174,15 @@ def arguments(signature: Signature) -> Arguments | None:
 
 
 def _decoded(text: str) -> list[Any] | None:
-    try:
-        value = msgspec.json.decode(text) if text else None
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    value = _json(text)
     return value if isinstance(value, list) else None
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text) if text else None
+    except (msgspec.DecodeError, RecursionError, ValueError):  # ValueError: text that is no Unicode, endless numbers
+        return None
 
 
 def _argument(dims: Any, type_: Any, strides: Any, value: Any) -> Argument:
@@ -187,7 +193,7 @@ def _argument(dims: Any, type_: Any, strides: Any, value: Any) -> Argument:
         return [_tensor(d, t, s) for d, t, s in zip(dims, type_, nested, strict=True) if t in ITEM_SIZES]
     if type_ in ITEM_SIZES:
         return _tensor(dims, type_, strides)
-    return str(value) if value not in (None, "") else None
+    return str(value) if value not in (None, "") else "" if type_ else None
 
 
 def _tensors(dims: Any, strides: Any) -> list[Tensor]:
@@ -199,7 +205,7 @@ def _tensors(dims: Any, strides: Any) -> list[Tensor]:
 
 def _tensor(dims: Any, type_: str, strides: Any) -> Tensor:
     sizes = tuple(int(size) for size in dims)
-    if len(sizes) > MAX_DIMENSIONS or any(not 0 <= size < MAX_SIZE for size in sizes):
+    if len(sizes) > MAX_DIMENSIONS or any(not 0 <= size < MAX_SIZE for size in sizes) or math.prod(sizes) > MAX_SIZE:
         raise ValueError("no sizes")
     steps = tuple(int(step) for step in strides) if isinstance(strides, list) and len(strides) == len(sizes) else None
     return Tensor(sizes, type_, steps)

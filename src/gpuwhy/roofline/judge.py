@@ -8,6 +8,7 @@ done. MBU is that of Databricks (2023): bytes that had to move over the publishe
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,13 +70,19 @@ class Peaks:
 
 @dataclass(frozen=True, eq=False)
 class Roofline:
-    """How well one device's busy time was used. `unknown` says why the work of how many ns is not known."""
+    """How well one device's busy time was used.
+
+    `work_known_ns` is the busy time of operations with known work, whether or not their ceiling is known; `unknown`
+    says why something is not known of how many ns. `mfu` and `mbu` leave out what is not known: they are lower bounds
+    where that is not all.
+    """
 
     ceilings: Ceilings | None
     peaks: Peaks | None
     use: Use
     accounts: dict[str, Use]
     operators: list[OperatorUse]
+    work_known_ns: int
     tensor_core_ns: int
     recomputed_flops: float
     mfu: float | None
@@ -94,13 +101,15 @@ def judge(of: Basis, ledger: Ledger, work: OperationWork, ceilings: Ceilings | N
     use = _use(looked, everything)
     peaks = _peaks(looked)
     seconds = looked.window_ns / 1e9
-    known = use.known_ns > 0 and peaks is not None
+    work_ns = int(looked.ns[np.isfinite(looked.moved) & np.isfinite(looked.flops)].sum())
+    known = work_ns >= MOST_KNOWN * use.ns and peaks is not None
     return Roofline(
         ceilings=ceilings,
         peaks=peaks,
         use=use,
         accounts={of.accounts.names[number]: _use(looked, rows) for number, rows in by_value(looked.account)},
         operators=[_operator(looked, group) for group in looked.groups],
+        work_known_ns=work_ns,
         tensor_core_ns=int(looked.ns[looked.tensor_cores].sum()),
         recomputed_flops=recomputed,
         mfu=(use.flops - recomputed) / seconds / peaks.flops if known and peaks is not None else None,
@@ -154,29 +163,51 @@ def _peaks(looked: View) -> Peaks | None:
     return Peaks(precision, peak, bandwidth, f"published for the {row.name}" if row is not None else ceilings.source)
 
 
-NO_LAUNCH, NO_OPERATOR, NO_SHAPES = -3, -2, -1
+COLLECTIVE, NO_LAUNCH, REPLAYED, NO_OPERATOR, NO_SHAPES = -5, -4, -3, -2, -1
 REASONS = {
     NO_LAUNCH: "launch not recorded",
-    NO_OPERATOR: "no operator around the launch (graphs, compiled code without its operators)",
+    REPLAYED: "replayed from a graph, and no such kernel ran elsewhere",
+    NO_OPERATOR: "no operator around the launch",
     NO_SHAPES: "shapes not recorded",
+    COLLECTIVE: "collectives",
 }
+GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
+MOST_KNOWN = 0.5
+"""MFU and MBU are given if the work of at least this part of the busy time is known."""
 
 
 def _unknown(looked: View) -> list[tuple[str, int]]:
     """Why work is not known, and for how many ns, the most first."""
     calls, names = looked.timeline.calls, looked.timeline.names
+    if not len(calls):
+        return [(REASONS[NO_LAUNCH], int(looked.ns.sum()))] if len(looked.row) else []
     rows = np.flatnonzero(~np.isfinite(looked.moved) | ~np.isfinite(looked.flops))
     operator = _operators_around(looked, rows)
     inside = operator >= 0
     why = np.where(looked.ops.launch[rows] < 0, NO_LAUNCH, NO_OPERATOR)
     shaped = calls.signature[operator[inside]] >= 0
     why[inside] = np.where(shaped, calls.name[operator[inside]], NO_SHAPES)
-    found = []
+    replayed = looked.timeline.names_like(GRAPH_LAUNCH)[calls.name[np.maximum(looked.ops.launch[rows], 0)]]
+    why[replayed & (looked.ops.launch[rows] >= 0)] = REPLAYED
+    why[looked.is_account("busy/communication")[rows]] = COLLECTIVE
+    found = _without_ceiling(looked)
     for code, some in by_value(why):
         name = names[code] if code >= 0 else ""
         reason = REASONS.get(code) or (f"shapes do not tell: {name}" if has_formula(name) else f"no formula: {name}")
         found.append((reason, int(looked.ns[rows[some]].sum())))
     return sorted(found, key=lambda item: -item[1])
+
+
+def _without_ceiling(looked: View) -> list[tuple[str, int]]:
+    """Operations whose work is known, but not what the device can do."""
+    if looked.ceilings is None:
+        return []
+    rows = np.isfinite(looked.moved) & np.isfinite(looked.flops) & (looked.bound == Bound.UNKNOWN)
+    return [
+        (f"no ceiling for {looked.precisions[number]} on this device", int(looked.ns[rows][some].sum()))
+        for number, some in by_value(looked.precision[rows])
+        if number >= 0
+    ]
 
 
 def _operators_around(looked: View, rows: Rows) -> NDArray[np.int64]:

@@ -17,6 +17,9 @@ from gpuwhy.roofline.operators.base import Formula, Work
 
 __all__ = ["FORMULAS", "Work", "has_formula", "optimizers", "work_of"]
 
+MAX_WORK = 2.0**100
+"""No call has that much to do."""
+
 FORMULAS: dict[str, Formula] = {
     **elementwise.FORMULAS,
     **reductions.FORMULAS,
@@ -36,8 +39,13 @@ def has_formula(name: str) -> bool:
 def work_of(name: str, of: Arguments, item: int | None) -> Work | None:
     """The work of one call; `item`: bytes an element as its kernel's name tells. None where it is not known."""
     try:
-        if name.startswith("triton_"):
-            return generated.work(name, of)
-        return FORMULAS[name[6:]](of, item)
-    except (KeyError, IndexError, ZeroDivisionError, OverflowError):  # a type or shape that nobody has seen yet
+        work = generated.work(name, of) if name.startswith("triton_") else FORMULAS[name[6:]](of, item)
+        return work if work is None or _plausible(work) else None
+    except (LookupError, ArithmeticError, TypeError, ValueError):  # a type or shape that nobody has seen yet
         return None
+
+
+def _plausible(work: Work) -> bool:
+    """Damaged arguments give negative or endless numbers."""
+    numbers = (work.flops or 0.0, work.read, work.written, work.again)
+    return all(0 <= number < MAX_WORK for number in numbers)

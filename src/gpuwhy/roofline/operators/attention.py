@@ -19,7 +19,8 @@ class Layout:
 
     `q` is the position of the queries (keys and values follow), `causal` of the flag or mask type (None: there is
     none), `heads` the dimension of the heads (1: batch, heads, length, width; 2: batch, length, heads, width).
-    `mask` is the position of a mask or bias that is added to the scores,
+    `mask` is the position of a mask or bias that is added to the scores, `sums` of a flag that asks for the logarithms of
+    each query's sum (None: they are always written), `mask_grad` of the flags of the gradients that are wanted. `typed`: the mask is told by a number, not a flag.
     `lengths` are the positions of cumulated lengths: where one is given the batch is packed, and its sequences'
     lengths are not recorded. `aligned_last`: the causal mask ends at the last key, not at the query's own number.
     """
@@ -31,6 +32,9 @@ class Layout:
     mask: int | None = None
     lengths: tuple[int, ...] = ()
     aligned_last: bool = False
+    sums: int | None = None
+    typed: bool = False
+    mask_grad: int | None = None
 
 
 def unmasked(queries: int, keys: int, causal: bool, aligned_last: bool) -> int:
@@ -51,25 +55,31 @@ def _formula(layout: Layout) -> Formula:
             return None
         if any(of.tensor(place) is not None for place in layout.lengths):
             return None
-        causal = _causal(of, layout)
-        if causal is None:
+        masking = _masking(of, layout)
+        if masking is None:
             return None
         at, other = (1, 2) if layout.heads == 1 else (2, 1)
-        pairs = q.dims[0] * q.dims[at] * unmasked(q.dims[other], k.dims[other], causal, layout.aligned_last)
+        last = layout.aligned_last or masking == FROM_THE_END
+        pairs = q.dims[0] * q.dims[at] * unmasked(q.dims[other], k.dims[other], masking != 0, last)
         flops = 2.0 * pairs * (q.dims[3] + v.dims[3])
         out = float(q.count // max(q.dims[3], 1) * v.dims[3] * q.item)
         sums = 4.0 * q.count // max(q.dims[3], 1)  # one fp32 number a query
         mask = of.tensor(layout.mask) if layout.mask is not None else None
         inputs = float(q.bytes + k.bytes + v.bytes + (mask.bytes if mask is not None else 0))
         if not layout.backward:
-            return Work(flops, inputs, out + sums, q.type)
+            wanted = layout.sums is None or of.flag(layout.sums) is not False
+            return Work(flops, inputs, out + (sums if wanted else 0.0), q.type)
+        grad, result = of.tensor(0), of.tensor(layout.q + (3 if layout.mask != layout.q + 3 else 4))
+        read = sum(float(t.bytes) if t is not None else out for t in (grad, result))
+        flags = of.value(layout.mask_grad) if layout.mask_grad is not None else None
+        bias = mask.count * mask.item if mask is not None and isinstance(flags, list) and flags[-1] is True else 0
         # The gradient of the queries is summed up in fp32 and cast, and a first kernel reads the output and its
         # gradient to sum up their products: so do the kernels of FlashAttention, cuDNN and CUTLASS.
         again = out * 2 + 4.0 * q.count * 3 + sums
         return Work(
             2.0 * pairs * (3 * q.dims[3] + 2 * v.dims[3]),
-            inputs + 2 * out + sums,
-            float(q.count * q.item + k.count * k.item + v.count * v.item),
+            inputs + read + sums,
+            float(q.count * q.item + k.count * k.item + v.count * v.item + bias),
             q.type,
             again,
         )
@@ -77,13 +87,20 @@ def _formula(layout: Layout) -> Formula:
     return formula
 
 
-def _causal(of: Arguments, layout: Layout) -> bool | None:
+FROM_THE_END = 2
+"""A causal mask that ends at the last key. 1 is one that begins at the first."""
+
+
+def _masking(of: Arguments, layout: Layout) -> int | None:
+    """0 for no mask. Before `max_seqlen_k` was an argument of `_efficient_attention_forward` its mask type stood one
+    earlier, and a flag stands where it is now.
+    """
     if layout.causal is None:
-        return False
+        return 0
     value = of.value(layout.causal)
-    if isinstance(value, bool):
-        return value
-    return value != 0 if isinstance(value, int) else None
+    if layout.typed and isinstance(value, bool):
+        value = of.value(layout.causal - 1)
+    return int(value) if isinstance(value, int) else None
 
 
 FORMULAS: dict[str, Formula] = {
@@ -91,19 +108,19 @@ FORMULAS: dict[str, Formula] = {
     for name, layout in {
         "scaled_dot_product_attention": Layout(0, 5, mask=3),
         "_scaled_dot_product_flash_attention": Layout(0, 4),
-        "_scaled_dot_product_flash_attention_for_cpu": Layout(0, 4, mask=6),
-        "_scaled_dot_product_efficient_attention": Layout(0, 6, mask=3),
-        "_scaled_dot_product_cudnn_attention": Layout(0, 6, mask=3),
+        "_scaled_dot_product_flash_attention_for_cpu": Layout(0, 4, mask=5),
+        "_scaled_dot_product_efficient_attention": Layout(0, 6, mask=3, sums=4),
+        "_scaled_dot_product_cudnn_attention": Layout(0, 6, mask=3, sums=4),
         "_scaled_dot_product_fused_attention_overrideable": Layout(0, 5, mask=3),
         "_flash_attention_forward": Layout(0, 8, heads=2, lengths=(3, 4), aligned_last=True),
-        "_efficient_attention_forward": Layout(0, 9, heads=2, mask=3, lengths=(4, 5)),
-        "_cudnn_attention_forward": Layout(0, 10, mask=3, lengths=(4, 5)),
+        "_efficient_attention_forward": Layout(0, 9, heads=2, mask=3, lengths=(4, 5), sums=10, typed=True),
+        "_cudnn_attention_forward": Layout(0, 10, mask=3, lengths=(4, 5), sums=8),
         "_scaled_dot_product_flash_attention_backward": Layout(1, 11, backward=True, lengths=(6, 7)),
-        "_scaled_dot_product_flash_attention_for_cpu_backward": Layout(1, 7, backward=True),
-        "_scaled_dot_product_efficient_attention_backward": Layout(1, 11, backward=True, mask=4),
+        "_scaled_dot_product_flash_attention_for_cpu_backward": Layout(1, 7, backward=True, mask=8),
+        "_scaled_dot_product_efficient_attention_backward": Layout(1, 11, backward=True, mask=4, mask_grad=10),
         "_scaled_dot_product_cudnn_attention_backward": Layout(1, 14, backward=True, mask=8, lengths=(9, 10)),
         "_flash_attention_backward": Layout(1, 11, heads=2, backward=True, lengths=(6, 7), aligned_last=True),
-        "_efficient_attention_backward": Layout(1, 14, heads=2, backward=True, mask=4, lengths=(6, 7)),
+        "_efficient_attention_backward": Layout(1, 14, heads=2, backward=True, mask=4, lengths=(6, 7), typed=True),
         "_cudnn_attention_backward": Layout(1, 14, backward=True, mask=8, lengths=(9, 10)),
     }.items()
 }

@@ -78,6 +78,8 @@ def promoted(tensors: list[Tensor], to_float: bool = False) -> str:
         return floating[0]
     if to_float or any(t.type in FLOATING for t in tensors):
         return "float"
+    if kinds == {"bool"}:  # with a number
+        return "long int" if any(t.type != "bool" for t in tensors) else "bool"
     return max(kinds, key=lambda t: ITEM_SIZES[t])
 
 

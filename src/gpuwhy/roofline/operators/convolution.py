@@ -21,6 +21,7 @@ class Places:
     transposed: int | bool = False
     output_padding: int | None = None
     bias: int | None = None
+    added: int | None = None
 
 
 def _numbers(of: Arguments, place: int | None, count: int, default: int) -> list[int] | None:
@@ -67,10 +68,10 @@ def _forward(at: Places) -> Formula:
             return None
         channels = weight.dims[1] * _groups(of) if transposed else weight.dims[0]
         places = x.count if transposed else x.dims[0] * channels * product(out)
-        bias = of.tensor(at.bias) if at.bias is not None else None
+        others = [of.tensor(place) for place in (at.bias, at.added) if place is not None]
         return Work(
             2.0 * places * product(weight.dims[1:]),
-            float(x.bytes + weight.bytes + (bias.bytes if bias is not None else 0)),
+            float(x.bytes + weight.bytes + sum(other.bytes for other in others if other is not None)),
             float(x.dims[0] * channels * product(out) * x.item),
             x.type,
         )
@@ -90,17 +91,18 @@ def _groups(of: Arguments) -> int:
 def _backward(of: Arguments, _: int | None) -> Work | None:
     """`convolution_backward(grad, x, weight, bias_sizes, stride, padding, dilation, transposed, …, output_mask)`."""
     grad, x, weight = (of.tensor(place) for place in range(3))
-    if grad is None or not _batched(x, weight) or x is None or weight is None:
+    if grad is None or len(grad.dims) < 2 or not _batched(x, weight) or x is None or weight is None:
         return None
     transposed, mask = of.flag(7), of.value(10)
     if transposed is None or not isinstance(mask, list) or len(mask) != 3:
         return None
     passes = int(bool(mask[0])) + int(bool(mask[1]))
     places = x.count if transposed else grad.count
+    bias = grad.dims[1] * grad.item if mask[2] else 0
     return Work(
         2.0 * places * product(weight.dims[1:]) * passes,
         float(grad.bytes + (x.bytes if mask[1] else 0) + (weight.bytes if mask[0] else 0)),
-        float((x.count if mask[0] else 0) * x.item + (weight.count if mask[1] else 0) * weight.item),
+        float((x.count if mask[0] else 0) * x.item + (weight.count if mask[1] else 0) * weight.item + bias),
         x.type,
     )
 
@@ -112,7 +114,7 @@ FORMULAS: dict[str, Formula] = {
     "cudnn_convolution": _forward(Places(3, 2, 4)),
     "cudnn_convolution_transpose": _forward(Places(4, 2, 5, True, 3)),
     "cudnn_convolution_relu": _forward(Places(3, 4, 5, bias=2)),
-    "cudnn_convolution_add_relu": _forward(Places(5, 6, 7, bias=4)),
+    "cudnn_convolution_add_relu": _forward(Places(5, 6, 7, bias=4, added=2)),
     "miopen_convolution": _forward(Places(4, 3, 5, bias=2)),
     "miopen_depthwise_convolution": _forward(Places(4, 3, 5, bias=2)),
     "miopen_convolution_transpose": _forward(Places(5, 3, 6, True, 4, bias=2)),
@@ -121,6 +123,7 @@ FORMULAS: dict[str, Formula] = {
     "thnn_conv2d": _forward(Places(4, 5, None, bias=3)),
     "_slow_conv2d_forward": _forward(Places(4, 5, None, bias=3)),
     "slow_conv_dilated2d": _forward(Places(4, 5, 6, bias=3)),
+    "slow_conv_dilated3d": _forward(Places(4, 5, 6, bias=3)),
     "slow_conv3d_forward": _forward(Places(4, 5, None, bias=3)),
     "_conv_depthwise2d": _forward(Places(4, 5, 6, bias=3)),
     "conv_depthwise3d": _forward(Places(4, 5, 6, bias=3)),

@@ -34,6 +34,33 @@ def _scatter_add(of: Arguments, _: int | None) -> Work | None:
     return Work(0.0, float(index.bytes + 2 * index.count * x.item), float(index.count * x.item))
 
 
+def _index_add(of: Arguments, _: int | None) -> Work | None:
+    """`index_add_(x, dim, index, source)`: each row of the source is added to one of x."""
+    index, source = of.tensor(2), of.tensor(3)
+    if of.tensor(0) is None or index is None or source is None:
+        return None
+    size = source.count * source.item
+    return Work(0.0, float(index.bytes + source.bytes + size), float(size))
+
+
+def _index_copy(of: Arguments, _: int | None) -> Work | None:
+    """`index_copy_(x, dim, index, source)`: each row of the source replaces one of x."""
+    index, source = of.tensor(2), of.tensor(3)
+    if of.tensor(0) is None or index is None or source is None:
+        return None
+    return Work(0.0, float(index.bytes + source.bytes), float(source.count * source.item))
+
+
+def _could_be_masks(x: Tensor, indices: list[Tensor]) -> bool:
+    """Of a list no types are recorded: what has the sizes of x may be a mask, whose number of hits is not known."""
+    place = 0
+    for index in indices:
+        if index.dims == x.dims[place : place + len(index.dims)]:
+            return True
+        place += 1
+    return False
+
+
 def _embedding(of: Arguments, _: int | None) -> Work | None:
     """`embedding(weight, indices)`: a row an index."""
     weight, index = of.tensor(0), of.tensor(1)
@@ -58,7 +85,7 @@ def _index(of: Arguments, _: int | None) -> Work | None:
     if x is None or indices is None or len(indices) > len(x.dims) or any(not index.dims for index in indices):
         return None
     shape = broadcast(indices)
-    if shape is None or any(len(index.dims) == len(x.dims) and index.dims == x.dims for index in indices):
+    if shape is None or _could_be_masks(x, indices):
         return None
     count = product(shape) * product(x.dims[len(indices) :])
     return _picked(count, x.item, *(Tensor(index.dims, "long int", index.strides) for index in indices))
@@ -70,7 +97,7 @@ def _index_put(of: Arguments, _: int | None) -> Work | None:
     if x is None or indices is None or len(indices) > len(x.dims) or any(not index.dims for index in indices):
         return None
     shape = broadcast(indices)
-    if shape is None or any(index.dims == x.dims for index in indices):
+    if shape is None or _could_be_masks(x, indices):
         return None
     count = product(shape) * product(x.dims[len(indices) :])
     values = of.tensor(2)
@@ -126,6 +153,8 @@ FORMULAS: dict[str, Formula] = {
     "embedding_dense_backward": _embedding_backward,
     "_embedding_bag": _embedding_bag,
     "_embedding_bag_forward_only": _embedding_bag,
+    "index_add_": _index_add,
+    "index_copy_": _index_copy,
     "index_select": _index_select,
     "index": _index,
     "_unsafe_index": _index,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpuwhy.roofline.arguments import Arguments, Tensor
+from gpuwhy.roofline.arguments import ITEM_SIZES, SCALAR_TYPES, Arguments, Tensor
 from gpuwhy.roofline.operators.base import Formula, Matmul, Work, product
 
 
@@ -55,14 +55,21 @@ def _summed(of: Arguments, _: int | None) -> Work | None:
 
 
 def _scaled(of: Arguments, _: int | None) -> Work | None:
-    """`_scaled_mm`: narrow factors, a wide result (bfloat16 unless it says otherwise)."""
+    """`_scaled_mm(a, b, scale_a, scale_b, bias, scale_result, out_dtype, …)`; before 2.5 `(a, b, bias, out_dtype, …)`.
+
+    Narrow factors, a wide result; without a type it is as narrow as they are.
+    """
     a, b = of.tensor(0), of.tensor(1)
     shape = _matrices(a, b)
     if shape is None or a is None:
         return None
     if a.type == "c10::Float4_e2m1fn_x2":  # two values a byte, along k
         shape = Matmul(shape.batch, shape.m, shape.n, 2 * shape.k)
-    return _work(shape, of.tensors(), a, 2)
+    of_place = next((place for place in (6, 3) if isinstance(of.value(place), int)), None)
+    out = of.tensor(len(of.items) - 1)
+    given = out if out is not None and out.dims == (shape.m, shape.n) else None
+    name = given.type if given else a.type if of_place is None else SCALAR_TYPES[of.value(of_place)]
+    return _work(shape, [t for t in of.tensors() if t is not given], a, ITEM_SIZES[name])
 
 
 def _int(of: Arguments, _: int | None) -> Work | None:
@@ -111,16 +118,25 @@ def _matmul(of: Arguments, _: int | None) -> Work | None:
 
 
 def _grouped(of: Arguments, _: int | None) -> Work | None:
-    """`_grouped_mm` of rows that are split among experts: every row meets one expert's matrix."""
+    """`_grouped_mm(a, b, offsets)` of rows that are split among experts: every row meets one expert's matrix.
+
+    For the gradient of the experts' matrices the common dimension is what is split: a result an expert.
+    """
     a, b = of.tensor(0), of.tensor(1)
-    if a is None or b is None or len(a.dims) != 2 or len(b.dims) != 3 or a.dims[1] != b.dims[1]:
+    if a is None or b is None or len(a.dims) != 2 or len(b.dims) not in (2, 3) or a.dims[1] != b.dims[-2]:
         return None
-    shape = Matmul(1, a.dims[0], b.dims[2], a.dims[1])
-    return _work(shape, of.tensors(), a, 2 if a.item == 1 else a.item)
+    work = _work(Matmul(1, a.dims[0], b.dims[-1], a.dims[1]), of.tensors(), a, 2 if a.item == 1 else a.item)
+    if len(b.dims) == 3:
+        return work
+    offsets = next((t for t in of.tensors()[2:] if t.type in ("int", "long int")), None)
+    return None if offsets is None else replace(work, written=work.written * offsets.count)
 
 
 def _recurrent(x_at: int, weights: int | slice, backward: bool = False) -> Formula:
-    """A recurrent network: each step multiplies each sequence's state by all weight matrices."""
+    """A recurrent network: each step multiplies each sequence's state by all weight matrices.
+
+    Backward reads the output and its gradient besides, and multiplies twice. Biases and first states are left out.
+    """
 
     def formula(of: Arguments, item: int | None) -> Work | None:
         x = of.tensor(x_at)
@@ -128,12 +144,18 @@ def _recurrent(x_at: int, weights: int | slice, backward: bool = False) -> Formu
             found = [t for t in of.items[weights] if isinstance(t, Tensor)]
         else:
             found = of.several(weights) or []
-        matrices = sum(tensor.count for tensor in found if len(tensor.dims) == 2)
-        if x is None or len(x.dims) != 3 or not matrices:
+        square = [tensor for tensor in found if len(tensor.dims) == 2]
+        matrices = sum(tensor.count for tensor in square)
+        if x is None or len(x.dims) != 3 or len(square) < 2:
             return None
-        flops = 2.0 * x.dims[0] * x.dims[1] * matrices * (2 if backward else 1)
-        size = x.item
-        return Work(flops, x.bytes + matrices * size, x.bytes + (matrices * size if backward else 0.0), x.type)
+        steps = x.dims[0] * x.dims[1]
+        directions = 2 if isinstance(weights, int) and of.flag(13) else 1
+        out = steps * square[1].dims[1] * directions * x.item  # the second matrix maps the state
+        flops = 2.0 * steps * matrices * (2 if backward else 1)
+        held = matrices * x.item
+        if backward:
+            return Work(flops, x.bytes + held + 2.0 * out, float(x.count * x.item + held), x.type)
+        return Work(flops, float(x.bytes + held), float(out), x.type)
 
     return formula
 

@@ -1,9 +1,9 @@
 """Chains of elementwise, cast, normalization and reduction kernels that fewer fused kernels could do.
 
-A chain is a run of such kernels on one stream, with nothing else between, over one number of elements. Fused, it reads
-what comes from outside and writes its last result; what lies between stays in registers. A profile does not tell which
-tensor is which: an input that looks like one that the chain already has is taken for that one, so that the bytes of
-the fused chain are a lower bound.
+A chain is a run of such kernels on one stream, with nothing else between. Fused, it reads what comes from outside and
+writes its last result; what lies between stays in registers. A profile does not tell which tensor is which, nor what a
+later operator still needs: an input that looks like one that the chain already has is taken for that one, so that the
+bytes of the fused chain are a lower bound.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def elementwise(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
     group_of = np.full(len(view.row), -1, np.int64)
     for number, group in enumerate(view.groups):
         group_of[group.rows] = number
-    size = np.array([_size(group) for group in view.groups] + [0], np.int64)
+    shaped = np.array([_has_tensors(group) for group in view.groups] + [False], bool)
     fusible = view.is_account(*FUSIBLE) & ~taken & (group_of >= 0)
-    fusible &= np.isfinite(view.moved) & (size[group_of] > 0)
-    chains = _chains(view, fusible, size[group_of])
+    fusible &= np.isfinite(view.moved) & shaped[group_of]
+    chains = _chains(view, fusible)
     if not chains:
         return []
     some = np.concatenate(chains)
@@ -53,24 +53,18 @@ def elementwise(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
     ]
 
 
-def _size(group: Group) -> int:
-    """Elements of the largest tensor of an operator."""
-    return max((tensor.count for tensor in group.arguments.tensors()), default=0) if group.arguments else 0
+def _has_tensors(group: Group) -> bool:
+    return group.arguments is not None and bool(group.arguments.tensors())
 
 
-def _chains(view: View, fusible: NDArray[np.bool_], size: NDArray[np.int64]) -> list[Rows]:
-    """Runs of at least two operators' kernels, on one stream and of one size."""
+def _chains(view: View, fusible: NDArray[np.bool_]) -> list[Rows]:
+    """Runs of at least two operators' kernels on one stream."""
     kernels = np.flatnonzero(~view.is_account("busy/memset"))
     order = kernels[np.lexsort((view.ops.start[kernels], view.ops.stream[kernels]))]
     if not len(order):
         return []
     new = np.ones(len(order), bool)
-    new[1:] = (
-        ~fusible[order[1:]]
-        | ~fusible[order[:-1]]
-        | (view.ops.stream[order[1:]] != view.ops.stream[order[:-1]])
-        | (size[order[1:]] != size[order[:-1]])
-    )
+    new[1:] = ~fusible[order[1:]] | ~fusible[order[:-1]] | (view.ops.stream[order[1:]] != view.ops.stream[order[:-1]])
     first = np.flatnonzero(new)
     last = np.append(first[1:], len(order))
     other = np.zeros(len(order), np.int64)  # how often the call changes along a run

@@ -1,0 +1,124 @@
+"""`Roofline` → its part of the report."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+
+from gpuwhy.reports import roofline_model as model
+from gpuwhy.roofline.judge import Peaks, Roofline
+from gpuwhy.roofline.waste import WORTH
+
+MOST_OPERATORS = 20
+"""Operators that are listed, those with most time."""
+SHAPES_ADVICE = (
+    "record with torch.profiler.profile(record_shapes=True): the work of each operator (FLOPs and bytes), how near it "
+    "comes to what the device can do, MFU, and what is wrong with the busy time (precision, shapes, fusion, attention)"
+)
+DEVICE_ADVICE = "run `gpuwhy ceilings` on the device: what it measures is used for profiles of that device from then on"
+
+
+def build_roofline(found: Roofline, window_ns: int, steps: int, samples: int | None) -> model.RooflineInfo:
+    """`steps` is 0 and `samples` None where they are not known."""
+    use, busy = found.use, max(found.use.ns, 1)
+    known = sum(ns for bound, ns in use.bounds.items() if bound != "unknown")
+
+    def each(total: float, parts: int | None) -> float | None:
+        return total / parts if parts else None
+
+    every = steps * samples if steps and samples else None
+    return model.RooflineInfo(
+        ceilings=_ceilings(found),
+        known_share=known / busy,
+        efficiency=use.efficiency,
+        flops=use.flops,
+        bytes=use.bytes,
+        flops_per_step=each(use.flops, steps),
+        bytes_per_step=each(use.bytes, steps),
+        flops_per_sample=each(use.flops, every),
+        bytes_per_sample=each(use.bytes, every),
+        peaks=_peaks(found.peaks),
+        mfu=found.mfu,
+        mbu=found.mbu,
+        recomputed_flops=found.recomputed_flops,
+        tensor_core_share=found.tensor_core_ns / busy,
+        accounts=[
+            model.AccountUse(
+                account=account,
+                ns=one.ns,
+                known_ns=one.known_ns,
+                efficiency=one.efficiency,
+                bound=one.bound,
+                bounds=one.bounds,
+                flops=one.flops,
+                bytes=one.bytes,
+            )
+            for account, one in sorted(found.accounts.items(), key=lambda item: -item[1].ns)
+        ],
+        operators=[
+            model.OperatorUse(
+                name=one.name,
+                dims=one.dims,
+                calls=one.calls,
+                ns=one.use.ns,
+                share=one.use.ns / window_ns,
+                precision=one.precision,
+                flops_per_s=_rate(one.use.flops, one.use.ns),
+                bytes_per_s=_rate(one.use.bytes, one.use.ns),
+                efficiency=one.use.efficiency,
+                bound=one.use.bound,
+            )
+            for one in found.operators[:MOST_OPERATORS]
+        ],
+        wastes=[
+            model.WasteInfo(
+                cause=one.cause,
+                title=one.title,
+                mend=one.mend,
+                ns=one.ns,
+                share=one.ns / window_ns,
+                least_ns=one.least_ns,
+                most_saved_share=one.most_saved_ns / window_ns,
+                worth=one.most_saved_ns >= WORTH * window_ns,
+                bytes=one.bytes,
+                least_bytes=one.least_bytes,
+                operators=[model.Concerned(**asdict(operator)) for operator in one.operators],
+            )
+            for one in found.wastes
+        ],
+        unknown=[model.Unknown(why=why, ns=ns, share=ns / busy) for why, ns in found.unknown],
+        advice=_advice(found),
+    )
+
+
+def _ceilings(found: Roofline) -> model.CeilingsInfo | None:
+    ceilings = found.ceilings
+    if ceilings is None:
+        return None
+    return model.CeilingsInfo(
+        how=ceilings.how,
+        source=ceilings.source,
+        flops_per_s=ceilings.flops,
+        dram_bytes_per_s=ceilings.dram_bytes_per_s,
+    )
+
+
+def _peaks(peaks: Peaks | None) -> model.PeaksInfo | None:
+    if peaks is None:
+        return None
+    return model.PeaksInfo(
+        precision=peaks.precision,
+        flops_per_s=peaks.flops if math.isfinite(peaks.flops) else None,
+        dram_bytes_per_s=peaks.bytes_per_s,
+        source=peaks.source,
+    )
+
+
+def _rate(total: float, ns: int) -> float | None:
+    return total / ns * 1e9 if ns else None
+
+
+def _advice(found: Roofline) -> str | None:
+    if not found.shapes_recorded:
+        return SHAPES_ADVICE
+    return DEVICE_ADVICE if found.ceilings is None else None
