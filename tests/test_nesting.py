@@ -77,3 +77,27 @@ def test_a_deep_search_finds_what_a_short_one_finds(calls: list[Call]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nesting, "FEW_ROUNDS", 0)
         check(*nested(calls))
+
+
+def test_a_call_that_was_never_closed_takes_nothing_from_what_comes_after_it() -> None:
+    """Deep in a stack a frame starts whose end the profiler missed: it crosses the end of every frame around it."""
+    deep, later = 200, 300
+    stack = [(0, depth, 1_000 - 2 * depth) for depth in range(deep)]  # (thread, start, length): each inside the last
+    unclosed = [(0, deep, 10**6), (0, deep + 1, 10**6 - 1)]
+    after = [(0, 2_000 + 10 * i, 5) for i in range(later)]
+    rows, found = nested(stack + unclosed + after)
+    assert not found.clipped
+    starts = np.array([start for _, start, _ in after])
+    innermost = found.open_at(np.zeros(later, np.int64), starts)
+    assert [rows[found.call[piece]][1] for piece in innermost.tolist()] == starts.tolist()
+
+
+def test_what_crosses_too_often_is_shortened_and_nothing_else_is_lost() -> None:
+    """Every call crosses every other (an attack); a thread beside them is as if they were not there."""
+    crossing = [(0, i, 5_000) for i in range(2_000)]
+    tidy = [(1, 10 * i, 5) for i in range(500)]
+    rows, found = nested(crossing + tidy)
+    assert found.clipped
+    assert len(set(found.call.tolist())) == len(rows)
+    part = found.of_thread(1)
+    assert part.stop - part.start == len(tidy)

@@ -106,8 +106,9 @@ def nest(thread: NDArray[np.int32], start: Times, end: Times, threads: int) -> N
         over = _overlapping(start, end, parent)
         if not len(over):
             break
-        row, cut = _cuts(over, start, end, parent)
-        if not remaining or len(cut) + len(call) > 2 * len(thread) + 1000:
+        room = 2 * len(thread) + 1000 - len(call)
+        row, cut = _cuts(over, start, end, parent, room)
+        if not remaining or len(cut) > room:
             clipped = len(over)
             end = _clipped(owner, start, end)
             depth, parent = _parents(owner, start, end, threads)
@@ -158,11 +159,15 @@ def _overlapping(start: Times, end: Times, parent: NDArray[np.int32]) -> Rows:
     return np.flatnonzero((end > limit) & (start < limit))
 
 
-def _cuts(over: Rows, start: Times, end: Times, parent: NDArray[np.int32]) -> tuple[Rows, Times]:
-    """Where to cut overlapping pieces: at the end of each piece around them that ends before they do."""
-    rows, cuts = [], []
+def _cuts(over: Rows, start: Times, end: Times, parent: NDArray[np.int32], room: int) -> tuple[Rows, Times]:
+    """Where to cut overlapping pieces: at the end of each piece around them that ends before they do.
+
+    More than `room` cuts are too many, and then not all are looked for.
+    """
+    rows: list[Rows] = []
+    cuts: list[Times] = []
     around = parent[over]
-    while len(over):
+    while len(over) and sum(len(cut) for cut in cuts) <= room:
         later = end[around] > start[over]  # while pieces do not nest yet, what counts as around may have ended before
         rows.append(over[later])
         cuts.append(end[around[later]])

@@ -33,6 +33,7 @@ def build_roofline(found: Roofline, window_ns: int, steps: int, samples: int | N
         efficiency=use.efficiency,
         flops=use.flops,
         bytes=use.bytes,
+        dram_bytes=use.dram_bytes,
         flops_per_step=each(use.flops, steps),
         bytes_per_step=each(use.bytes, steps),
         flops_per_sample=each(use.flops, every),
@@ -52,6 +53,7 @@ def build_roofline(found: Roofline, window_ns: int, steps: int, samples: int | N
                 bounds=one.bounds,
                 flops=one.flops,
                 bytes=one.bytes,
+                dram_bytes=one.dram_bytes,
             )
             for account, one in sorted(found.accounts.items(), key=lambda item: -item[1].ns)
         ],

@@ -40,11 +40,13 @@ class AccountUse(msgspec.Struct, frozen=True, kw_only=True):
     efficiency: float | None
     """The least time that their work takes at the ceilings, over the time that they took."""
     bound: str
-    """What bounds most of the time: `compute`, `memory`, `latency`, `link` or `unknown`."""
+    """What bounds most of the time: `compute`, `memory`, `latency`, `kernel`, `link` or `unknown`."""
     bounds: dict[str, int]
     """ns by bound."""
     flops: float
     bytes: float
+    dram_bytes: float
+    """What passes through the device's memory, with second reads: an estimate (docs/roofline.md)."""
 
 
 class OperatorUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +116,8 @@ class RooflineInfo(msgspec.Struct, frozen=True, kw_only=True):
     efficiency: float | None
     flops: float
     bytes: float
+    dram_bytes: float
+    """What passes through the device's memory, with second reads: an estimate (docs/roofline.md)."""
     flops_per_step: float | None
     bytes_per_step: float | None
     flops_per_sample: float | None

@@ -13,6 +13,7 @@ MOST_BOUNDS = 2
 LEAST_UNKNOWN = 0.02
 LEAST_KNOWN = 0.5
 """Sums over all busy time are told if at least this part of it is known."""
+BOUNDS = {"unknown": "unknown", "kernel": "far from both ceilings"}
 MOST_CONCERNED = 3
 LONGEST_DIMS = 48
 

@@ -84,10 +84,14 @@ class Tensor:
 
     @cached_property
     def stored(self) -> int:
-        """Elements in memory behind them: a dimension that was expanded (stride 0) is there once."""
+        """Elements in memory behind them: a dimension that was expanded (stride 0) is there once, and windows that
+        overlap are not more than the memory that they reach over.
+        """
         if self.strides is None or not self.count:
             return self.count
-        return math.prod(size for size, stride in zip(self.dims, self.strides, strict=True) if stride != 0)
+        rows = list(zip(self.dims, self.strides, strict=True))
+        reach = 1 + sum((size - 1) * abs(stride) for size, stride in rows)
+        return min(math.prod(size for size, stride in rows if stride != 0), reach)
 
     @property
     def item(self) -> int:
@@ -191,6 +195,8 @@ def _argument(dims: Any, type_: Any, strides: Any, value: Any) -> Argument:
     if isinstance(type_, list):  # of some versions: one type a tensor
         nested = strides if isinstance(strides, list) and len(strides) == len(dims) else [None] * len(dims)
         return [_tensor(d, t, s) for d, t, s in zip(dims, type_, nested, strict=True) if t in ITEM_SIZES]
+    if type_ in ITEM_SIZES and dims and strides == []:
+        return ""  # sparse: how many of its elements there are is not recorded
     if type_ in ITEM_SIZES:
         return _tensor(dims, type_, strides)
     return str(value) if value not in (None, "") else "" if type_ else None

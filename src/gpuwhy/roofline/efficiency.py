@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwhy.roofline.ceilings import Ceilings
+from gpuwhy.roofline.traffic import traffic
 from gpuwhy.roofline.work import OperationWork
 from gpuwhy.timeline import OpKind, Timeline
 
 SHORT_NS = 10_000
 """A kernel is short below this: what it takes to start, to fetch the first data and to end is then most of it."""
-SMALL = 1 / 3
-"""Work is small against a kernel's time if it could be done in less than this part of it."""
+REACHED = 0.5
+"""A ceiling bounds an operation that reaches this part of it: the hardware's counter of that unit is then over 50 %."""
 
 PRECISIONS = {
     "double": "fp64",
@@ -50,23 +51,31 @@ class Bound(IntEnum):
 
     UNKNOWN = 0
     COMPUTE = 1
+    """The units that multiply."""
     MEMORY = 2
+    """The bandwidth of the device's memory."""
     LATENCY = 3
+    """It is short, and over before either is in full use."""
     LINK = 4
     """The connection of the device to its host or to another device."""
+    KERNEL = 5
+    """It is long, and far from both: its own code holds it up (access pattern, occupancy, other instructions)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Efficiency:
     """For each operation of one device (rows of its operations).
 
-    `reachable` is the least time that its work takes at the ceilings, NaN where work or ceiling is not known;
-    `precision` numbers `names` (-1: nothing is multiplied); `tensor_cores` says whether its kernel uses them.
+    `dram` are bytes through the device's memory, with what is read again. `compute` and `memory` are the ns that FLOPs
+    and bytes take at the ceilings, `reachable` the larger one: the least time that the work takes; NaN where work or
+    ceiling is not known. `precision` numbers `names` (-1: nothing is multiplied); `tensor_cores` says whether its
+    kernel uses them.
     """
 
     names: list[str]
     precision: NDArray[np.int8]
     tensor_cores: NDArray[np.bool_]
+    dram: NDArray[np.float64]
     compute: NDArray[np.float64]
     memory: NDArray[np.float64]
     reachable: NDArray[np.float64]
@@ -86,15 +95,18 @@ def efficiency(timeline: Timeline, device: int, work: OperationWork, ceilings: C
     reachable = np.maximum(compute, memory)  # NaN if either is
     bound = np.full(len(ops), Bound.UNKNOWN, np.int8)
     known = np.isfinite(reachable)
-    bound[known] = np.where(compute[known] > memory[known], Bound.COMPUTE, Bound.MEMORY)
-    bound[known & (length <= SHORT_NS) & (reachable < SMALL * length)] = Bound.LATENCY
+    dram = traffic(timeline, part, work)
+    passing = np.where(moved > 0, memory * dram / np.maximum(moved, 1e-9), 0.0)
+    bound[known] = np.where(compute[known] > passing[known], Bound.COMPUTE, Bound.MEMORY)
+    far = known & (np.fmax(compute, passing) < REACHED * length)
+    bound[far] = np.where(length[far] <= SHORT_NS, Bound.LATENCY, Bound.KERNEL)
     link = (ops.kind == OpKind.COPY) & ~timeline.names_like(WITHIN_DEVICE)[ops.name]
     bound[link] = np.where(np.isfinite(moved[link]), Bound.LINK, Bound.UNKNOWN)
     reachable[link] = np.nan  # what the link can do depends on the host's memory, and is not in any table
     tensor = np.array([name in TENSOR_PRECISIONS for name in names] + [False])[precision]
     slow = np.array([WITHOUT_TENSOR_CORES.search(name) is not None for name in timeline.names], bool)
     tensor &= (flops > 0) & ~slow[ops.name]
-    return Efficiency(names, precision, tensor, compute, memory, reachable, bound)
+    return Efficiency(names, precision, tensor, dram, compute, memory, reachable, bound)
 
 
 def _peak(precision: str, ceilings: Ceilings | None) -> float:

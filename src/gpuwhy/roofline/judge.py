@@ -40,6 +40,8 @@ class Use:
     bounds: dict[str, int]
     flops: float
     bytes: float
+    dram_bytes: float
+    """What passes through the device's memory for it, as `traffic` estimates it."""
 
     @property
     def bound(self) -> str:
@@ -133,6 +135,7 @@ def _use(looked: View, rows: Rows) -> Use:
         bounds=bounds,
         flops=looked.within(rows, looked.flops),
         bytes=looked.within(rows, looked.moved),
+        dram_bytes=looked.within(rows, looked.dram),
     )
 
 

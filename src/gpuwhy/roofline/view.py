@@ -56,7 +56,7 @@ class View:
     caller: Rows
     flops: NDArray[np.float64]
     moved: NDArray[np.float64]
-    again: NDArray[np.float64]
+    dram: NDArray[np.float64]
     reachable: NDArray[np.float64]
     compute: NDArray[np.float64]
     memory: NDArray[np.float64]
@@ -153,7 +153,7 @@ def view(of: Basis, ledger: Ledger, work: OperationWork, judged: Efficiency, cei
         caller=caller,
         flops=work.flops[row],
         moved=work.read[row] + work.written[row],
-        again=work.again[row],
+        dram=judged.dram[local],
         reachable=judged.reachable[local],
         compute=judged.compute[local],
         memory=judged.memory[local],

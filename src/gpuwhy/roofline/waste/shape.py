@@ -27,7 +27,7 @@ USUAL = 0.6
 
 def shape(view: View) -> list[Waste]:
     """One entry for all products with misaligned rows."""
-    tensor = view.tensor_cores & (view.bound == Bound.COMPUTE) & np.isfinite(view.reachable)
+    tensor = view.tensor_cores & (view.compute >= view.memory) & (view.bound != Bound.LATENCY)
     odd = np.zeros(len(view.row), bool)
     sizes: dict[int, int] = {}
     for group in view.groups:
