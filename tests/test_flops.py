@@ -235,6 +235,7 @@ UNSEEN = {
     "addmm_": (lambda: tensor(3, 5).addmm_(tensor(3, 4), tensor(4, 5)), 2 * 3 * 4 * 5),
     "baddbmm_": (lambda: tensor(2, 3, 5).baddbmm_(tensor(2, 3, 4), tensor(2, 4, 5)), 2 * 2 * 3 * 4 * 5),
     "addbmm_": (lambda: tensor(3, 5).addbmm_(tensor(2, 3, 4), tensor(2, 4, 5)), 2 * 2 * 3 * 4 * 5),
+    "_int_mm": (lambda: torch._int_mm(*[torch.ones(32, 32, dtype=torch.int8)] * 2), 2 * 32 * 32 * 32),
     # Of 5 rows each: for each of 3 outputs (5, 6) by (6, 7), then 5 sums of 7 products
     "bilinear": (lambda: nn.Bilinear(6, 7, 3)(tensor(5, 6), tensor(5, 7)), 3 * (2 * 5 * 6 * 7 + 2 * 5 * 7)),
     # Squares of distances are one product, of rows that have two elements more
@@ -249,6 +250,11 @@ def test_what_the_counter_does_not_see_by_hand(name: str, tmp_path: Path) -> Non
     run, by_hand = UNSEEN[name]
     assert counted(run) == 0
     assert ours(run, tmp_path) == by_hand
+
+
+def test_sparse_products_are_unknown(tmp_path: Path) -> None:
+    """How many elements there are is not recorded; that of dense ones would be 150."""
+    assert ours(lambda: torch.sparse.mm(torch.eye(5).to_sparse(), tensor(5, 3)), tmp_path) == 0
 
 
 def test_out_variants_equal_the_counter(tmp_path: Path) -> None:

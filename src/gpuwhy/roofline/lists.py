@@ -74,12 +74,20 @@ class _Gradients:
         total, items = int(self.blocks[low:high].sum()), set(self.item[low:high].tolist())
         if len(items) != 1 or not total or not blocks:
             return None
-        if total % blocks == 0:
+        passes = total // blocks
+        if total % blocks == 0 and self._repeat(low, high, passes):
             self.since = high
-            return int(self.count[low:high].sum()) // (total // blocks), items.pop()
+            return int(self.count[low:high].sum()) // passes, items.pop()
         if (high - low) % blocks == 0:  # a number for each tensor, such as its count of steps
             return blocks, 4
         return None
+
+    def _repeat(self, low: int, high: int, passes: int) -> bool:
+        """Whether the gradients are the same ones that many times, in any order of each time."""
+        if (high - low) % passes:
+            return False
+        each = np.sort(self.count[low:high].reshape(passes, -1), axis=1)
+        return bool((each == each[0]).all())
 
 
 def _gradients(timeline: Timeline) -> dict[int, _Gradients]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gpuwhy.arrays import combined, unique
 from gpuwhy.roofline.arguments import ITEM_SIZES, Arguments, arguments
 from gpuwhy.roofline.borrow import lenders
+from gpuwhy.roofline.captures import captured_launches
 from gpuwhy.roofline.lists import on_long_lists
 from gpuwhy.roofline.operators import Work, has_formula, work_of
 from gpuwhy.timeline import MISSING, CallKind, OpKind, Timeline
@@ -87,7 +88,7 @@ def flops_of_calls(timeline: Timeline) -> float:
 def work_of_operations(timeline: Timeline) -> OperationWork:
     """The work of every device operation."""
     ops = timeline.ops
-    owner = _owners(timeline)
+    owner, replay = _owners(timeline)
     rows = np.flatnonzero(owner >= 0)
     known, kind = _works(timeline, owner[rows], _items(timeline, rows))
     works, number = _numbered(known)
@@ -99,7 +100,7 @@ def work_of_operations(timeline: Timeline) -> OperationWork:
     listed = np.flatnonzero(np.isin(owner, calls))
     work[listed] = numbers[np.searchsorted(calls, owner[listed])] + len(works)
     works += found
-    part = _parts(timeline, owner, work)
+    part = _parts(timeline, owner, replay, work)
     columns = np.array([(w.flops, w.read, w.written, w.again) for w in works], float).reshape(-1, 4)
     columns = np.concatenate([columns, np.full((1, 4), np.nan)])[work] * part[:, None]
     lender = lenders(timeline, work >= 0, np.nansum(columns, axis=1))
@@ -122,18 +123,24 @@ def _numbered(known: list[Work | None]) -> tuple[list[Work], NDArray[np.int64]]:
     return works, number
 
 
-def _owners(timeline: Timeline) -> NDArray[np.int64]:
-    """For each kernel the innermost candidate around its launch, -1 for none."""
+def _owners(timeline: Timeline) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each kernel the innermost candidate around its launch, -1 for none; and its replay, -1 outside graphs.
+
+    The launch of what a graph replays is the one of its capture.
+    """
     ops, nesting = timeline.ops, timeline.nesting
     owner = np.full(len(ops), -1, np.int64)
-    rows = np.flatnonzero((ops.kind == OpKind.KERNEL) & (ops.launch >= 0))
+    captured = captured_launches(timeline)
+    replay = np.where(captured >= 0, ops.launch, -1).astype(np.int64)
+    launch = np.where(captured >= 0, captured, ops.launch)
+    rows = np.flatnonzero((ops.kind == OpKind.KERNEL) & (launch >= 0))
     if not len(rows) or not len(nesting.call):
-        return owner
+        return owner, replay
     nearest = nesting.nearest(candidates(timeline)[nesting.call])
-    piece = timeline.piece_at(ops.launch[rows])
+    piece = timeline.piece_at(launch[rows])
     found = np.where(piece >= 0, nearest[piece], -1)
     owner[rows] = np.where(found >= 0, nesting.call[found], -1)
-    return owner
+    return owner, replay
 
 
 def _items(timeline: Timeline, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -165,13 +172,15 @@ def _works(
     return results, kind
 
 
-def _parts(timeline: Timeline, owner: NDArray[np.int64], work: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Each operation's share of the time of all operations of its call; equal shares where that is 0."""
+def _parts(
+    timeline: Timeline, owner: NDArray[np.int64], replay: NDArray[np.int64], work: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Each operation's share of the time of all of its call (in one replay); equal shares where that is 0."""
     part = np.ones(len(owner))
     rows = np.flatnonzero(work >= 0)
     if len(rows):
         length = (timeline.ops.end[rows] - timeline.ops.start[rows]).astype(float)
-        _, place = np.unique(owner[rows], return_inverse=True)
+        _, place = combined([owner[rows], replay[rows]])
         total, count = np.bincount(place, length), np.bincount(place)
         part[rows] = np.where(total[place] > 0, length / np.maximum(total[place], 1e-300), 1 / count[place])
     return part

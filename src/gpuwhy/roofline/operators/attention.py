@@ -17,16 +17,19 @@ from gpuwhy.roofline.operators.base import Formula, Work
 class Layout:
     """Where an operator has its arguments.
 
-    `q` is the position of the queries (keys and values follow), `causal` of the flag or mask type (None: there is
-    none), `heads` the dimension of the heads (1: batch, heads, length, width; 2: batch, length, heads, width).
-    `mask` is the position of a mask or bias that is added to the scores, `sums` of a flag that asks for the logarithms of
-    each query's sum (None: they are always written), `mask_grad` of the flags of the gradients that are wanted. `typed`: the mask is told by a number, not a flag.
+    `q` is the position of the queries (keys and values follow), `causal` of the flag or type of a causal mask,
+    `heads` the dimension of the heads (1: batch, heads, length, width; 2: batch, length, heads, width).
+    `mask` is the position of a mask or bias that is added to the scores, `mask_grad` of a flag (or several, of which
+    the last counts) that its gradient is wanted, `sums` of one that asks for a number a query (None: it is always
+    written).
     `lengths` are the positions of cumulated lengths: where one is given the batch is packed, and its sequences'
     lengths are not recorded. `aligned_last`: the causal mask ends at the last key, not at the query's own number.
+    `typed`: whether it does is told by a number instead of a flag. `windows`: numbers that let each query see only keys
+    near it.
     """
 
     q: int
-    causal: int | None
+    causal: int
     heads: int = 1
     backward: bool = False
     mask: int | None = None
@@ -35,6 +38,12 @@ class Layout:
     sums: int | None = None
     typed: bool = False
     mask_grad: int | None = None
+    windows: tuple[int, ...] = ()
+
+    @property
+    def out(self) -> int:
+        """Position of the output, backward: it follows the values, or their mask."""
+        return self.q + (4 if self.mask == self.q + 3 else 3)
 
 
 def unmasked(queries: int, keys: int, causal: bool, aligned_last: bool) -> int:
@@ -53,7 +62,7 @@ def _formula(layout: Layout) -> Formula:
         q, k, v = (of.tensor(layout.q + place) for place in range(3))
         if q is None or k is None or v is None or any(len(t.dims) != 4 for t in (q, k, v)):
             return None
-        if any(of.tensor(place) is not None for place in layout.lengths):
+        if any(of.tensor(place) is not None for place in layout.lengths) or _windowed(of, layout):
             return None
         masking = _masking(of, layout)
         if masking is None:
@@ -67,12 +76,11 @@ def _formula(layout: Layout) -> Formula:
         mask = of.tensor(layout.mask) if layout.mask is not None else None
         inputs = float(q.bytes + k.bytes + v.bytes + (mask.bytes if mask is not None else 0))
         if not layout.backward:
-            wanted = layout.sums is None or of.flag(layout.sums) is not False
-            return Work(flops, inputs, out + (sums if wanted else 0.0), q.type)
-        grad, result = of.tensor(0), of.tensor(layout.q + (3 if layout.mask != layout.q + 3 else 4))
-        read = sum(float(t.bytes) if t is not None else out for t in (grad, result))
+            return Work(flops, inputs, out + (sums if _sums(of, layout) else 0.0), q.type)
+        read = sum(float(t.bytes) if t is not None else out for t in (of.tensor(0), of.tensor(layout.out)))
         flags = of.value(layout.mask_grad) if layout.mask_grad is not None else None
-        bias = mask.count * mask.item if mask is not None and isinstance(flags, list) and flags[-1] is True else 0
+        wanted = flags[-1:] == [True] if isinstance(flags, list) else flags is True
+        bias = mask.count * mask.item if mask is not None and wanted else 0
         # The gradient of the queries is summed up in fp32 and cast, and a first kernel reads the output and its
         # gradient to sum up their products: so do the kernels of FlashAttention, cuDNN and CUTLASS.
         again = out * 2 + 4.0 * q.count * 3 + sums
@@ -92,15 +100,24 @@ FROM_THE_END = 2
 
 
 def _masking(of: Arguments, layout: Layout) -> int | None:
-    """0 for no mask. Before `max_seqlen_k` was an argument of `_efficient_attention_forward` its mask type stood one
-    earlier, and a flag stands where it is now.
-    """
-    if layout.causal is None:
-        return 0
-    value = of.value(layout.causal)
-    if layout.typed and isinstance(value, bool):
-        value = of.value(layout.causal - 1)
+    """0 for no mask."""
+    value = of.value(layout.causal - (1 if _older(of, layout) else 0))
     return int(value) if isinstance(value, int) else None
+
+
+def _windowed(of: Arguments, layout: Layout) -> bool:
+    """Whether each query sees only keys near it: the window's sides are given, and are not -1."""
+    sizes = [of.value(place) for place in layout.windows]
+    return any(isinstance(size, int) and not isinstance(size, bool) and size >= 0 for size in sizes)
+
+
+def _sums(of: Arguments, layout: Layout) -> bool:
+    return layout.sums is None or of.flag(layout.sums - (1 if _older(of, layout) else 0)) is not False
+
+
+def _older(of: Arguments, layout: Layout) -> bool:
+    """Before `_efficient_attention_…` had an argument `max_seqlen_k` all after it stood one place earlier."""
+    return layout.typed and isinstance(of.value(layout.causal), bool)
 
 
 FORMULAS: dict[str, Formula] = {
@@ -112,15 +129,21 @@ FORMULAS: dict[str, Formula] = {
         "_scaled_dot_product_efficient_attention": Layout(0, 6, mask=3, sums=4),
         "_scaled_dot_product_cudnn_attention": Layout(0, 6, mask=3, sums=4),
         "_scaled_dot_product_fused_attention_overrideable": Layout(0, 5, mask=3),
-        "_flash_attention_forward": Layout(0, 8, heads=2, lengths=(3, 4), aligned_last=True),
-        "_efficient_attention_forward": Layout(0, 9, heads=2, mask=3, lengths=(4, 5), sums=10, typed=True),
+        "_flash_attention_forward": Layout(0, 8, heads=2, lengths=(3, 4), aligned_last=True, windows=(11, 12)),
+        "_efficient_attention_forward": Layout(
+            0, 9, heads=2, mask=3, lengths=(4, 5), sums=10, typed=True, windows=(13,)
+        ),
         "_cudnn_attention_forward": Layout(0, 10, mask=3, lengths=(4, 5), sums=8),
         "_scaled_dot_product_flash_attention_backward": Layout(1, 11, backward=True, lengths=(6, 7)),
         "_scaled_dot_product_flash_attention_for_cpu_backward": Layout(1, 7, backward=True, mask=8),
         "_scaled_dot_product_efficient_attention_backward": Layout(1, 11, backward=True, mask=4, mask_grad=10),
         "_scaled_dot_product_cudnn_attention_backward": Layout(1, 14, backward=True, mask=8, lengths=(9, 10)),
-        "_flash_attention_backward": Layout(1, 11, heads=2, backward=True, lengths=(6, 7), aligned_last=True),
-        "_efficient_attention_backward": Layout(1, 14, heads=2, backward=True, mask=4, lengths=(6, 7), typed=True),
+        "_flash_attention_backward": Layout(
+            1, 11, heads=2, backward=True, lengths=(6, 7), aligned_last=True, windows=(15, 16)
+        ),
+        "_efficient_attention_backward": Layout(
+            1, 14, heads=2, backward=True, mask=4, lengths=(6, 7), typed=True, mask_grad=15, windows=(18,)
+        ),
         "_cudnn_attention_backward": Layout(1, 14, backward=True, mask=8, lengths=(9, 10)),
     }.items()
 }

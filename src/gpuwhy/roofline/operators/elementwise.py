@@ -12,20 +12,19 @@ from gpuwhy.roofline.arguments import ITEM_SIZES, SCALAR_TYPES, Arguments, Tenso
 from gpuwhy.roofline.operators.base import Formula, Work, broadcast, moved, product, promoted
 
 ALL = "elu_backward log_sigmoid_backward rrelu_with_noise_backward"
-UNARY = """acos acosh asin asinh atan atanh bitwise_not ceil celu conj_physical cos
-cosh deg2rad digamma elu erf erfc erfinv exp exp2 expm1 floor frac gelu glu hardshrink hardsigmoid hardswish hardtanh
-i0 leaky_relu lgamma log log10 log1p log2 log_sigmoid log_sigmoid_forward logit mish nan_to_num neg negative rad2deg reciprocal relu relu6
-rrelu_with_noise round rsqrt selu sgn sigmoid sign silu sin sinc sinh softplus softshrink sqrt square tan tanh
-threshold trunc bernoulli dropout alias_copy view_copy permute_copy transpose_copy t_copy expand_copy clone
-real_copy imag_copy quantize_per_tensor dequantize renorm roll flip tril triu rot90
-fake_quantize_per_tensor_affine_cachemask channel_shuffle pixel_shuffle pixel_unshuffle"""
+UNARY = """acos acosh asin asinh atan atanh bitwise_not ceil celu conj_physical cos cosh deg2rad digamma elu erf erfc
+erfinv exp exp2 expm1 floor frac gelu glu hardshrink hardsigmoid hardswish hardtanh i0 leaky_relu lgamma log log10 log1p
+log2 log_sigmoid log_sigmoid_forward logit mish nan_to_num neg negative rad2deg reciprocal relu relu6 rrelu_with_noise
+round rsqrt selu sgn sigmoid sign silu sin sinc sinh softplus softshrink sqrt square tan tanh threshold trunc bernoulli
+dropout alias_copy view_copy permute_copy transpose_copy t_copy expand_copy clone real_copy imag_copy
+quantize_per_tensor dequantize renorm roll flip tril triu rot90 fake_quantize_per_tensor_affine_cachemask
+channel_shuffle pixel_shuffle pixel_unshuffle"""
 BINARY = """add sub subtract rsub mul multiply div divide true_divide floor_divide remainder fmod pow float_power
-maximum minimum
-fmax fmin clamp_max clamp_min polygamma atan2 hypot copysign xlogy bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift
-__and__ __or__ __xor__ __lshift__ __rshift__ logaddexp logaddexp2 heaviside gcd lcm nextafter ldexp masked_fill prelu
-gelu_backward tanh_backward sigmoid_backward silu_backward mish_backward hardswish_backward hardsigmoid_backward
-hardtanh_backward leaky_relu_backward threshold_backward softplus_backward softshrink_backward
-logit_backward glu_backward native_dropout_backward _masked_scale hardshrink_backward
+maximum minimum fmax fmin clamp_max clamp_min polygamma atan2 hypot copysign xlogy bitwise_and bitwise_or bitwise_xor
+bitwise_left_shift bitwise_right_shift __and__ __or__ __xor__ __lshift__ __rshift__ logaddexp logaddexp2 heaviside gcd
+lcm nextafter ldexp masked_fill prelu gelu_backward tanh_backward sigmoid_backward silu_backward mish_backward
+hardswish_backward hardsigmoid_backward hardtanh_backward leaky_relu_backward threshold_backward softplus_backward
+softshrink_backward logit_backward glu_backward native_dropout_backward _masked_scale hardshrink_backward
 _prelu_kernel"""
 TERNARY = "clamp where addcmul addcdiv lerp _s_where"
 COMPARING = """eq ne lt le gt ge greater greater_equal less less_equal not_equal
@@ -61,7 +60,7 @@ def _elementwise(arity: int, in_place: bool, result: str = "") -> Formula:
 
 def _type(of: Arguments, values: list[Tensor], arity: int, to_float: bool) -> str:
     """The type of a result: a number beside the tensors makes it wider only if it is of a wider kind."""
-    numbers = [of.value(place) for place in range(1 if arity > 1 else 0, arity)]
+    numbers = [of.value(place) for place in range(arity)]
     name = promoted(values, to_float or any(isinstance(number, float) for number in numbers))
     counts = any(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
     return "long int" if name == "bool" and counts else name

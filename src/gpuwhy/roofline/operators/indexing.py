@@ -53,12 +53,7 @@ def _index_copy(of: Arguments, _: int | None) -> Work | None:
 
 def _could_be_masks(x: Tensor, indices: list[Tensor]) -> bool:
     """Of a list no types are recorded: what has the sizes of x may be a mask, whose number of hits is not known."""
-    place = 0
-    for index in indices:
-        if index.dims == x.dims[place : place + len(index.dims)]:
-            return True
-        place += 1
-    return False
+    return any(index.dims == x.dims[place : place + len(index.dims)] for place, index in enumerate(indices))
 
 
 def _embedding(of: Arguments, _: int | None) -> Work | None:
@@ -112,12 +107,16 @@ def _embedding_backward(of: Arguments, _: int | None) -> Work | None:
 
 
 def _embedding_bag(of: Arguments, _: int | None) -> Work | None:
-    """`_embedding_bag(weight, indices, offsets, …)`: a row an index is read, one a bag written."""
+    """`_embedding_bag(weight, indices, offsets, scale, mode, sparse, factors, last, …)`: a row an index is read, one a
+    bag written. The last offset may be the end of the last bag.
+    """
     weight, index, offsets = of.tensor(0), of.tensor(1), of.tensor(2)
     if weight is None or index is None or offsets is None or len(weight.dims) != 2:
         return None
-    row = weight.dims[1] * weight.item
-    return Work(0.0, float(index.count * row + index.bytes + offsets.bytes), float(offsets.count * row))
+    row, factors = weight.dims[1] * weight.item, of.tensor(6)
+    small = index.bytes + offsets.bytes + (factors.bytes if factors is not None else 0)
+    bags = offsets.count - (1 if of.flag(7) else 0)
+    return Work(0.0, float(index.count * row + small), float(bags * row))
 
 
 def _cat(of: Arguments, item: int | None) -> Work | None:

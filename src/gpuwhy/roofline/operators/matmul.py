@@ -132,14 +132,15 @@ def _grouped(of: Arguments, _: int | None) -> Work | None:
     return None if offsets is None else replace(work, written=work.written * offsets.count)
 
 
-def _recurrent(x_at: int, weights: int | slice, backward: bool = False) -> Formula:
+def _recurrent(weights: int | slice, both_at: int | None = None, backward: bool = False) -> Formula:
     """A recurrent network: each step multiplies each sequence's state by all weight matrices.
 
-    Backward reads the output and its gradient besides, and multiplies twice. Biases and first states are left out.
+    The input stands first; `both_at` is where a flag asks for both directions. Backward reads the output and its
+    gradient besides, and multiplies twice. Biases and first states are left out.
     """
 
     def formula(of: Arguments, item: int | None) -> Work | None:
-        x = of.tensor(x_at)
+        x = of.tensor(0)
         if isinstance(weights, slice):
             found = [t for t in of.items[weights] if isinstance(t, Tensor)]
         else:
@@ -149,7 +150,7 @@ def _recurrent(x_at: int, weights: int | slice, backward: bool = False) -> Formu
         if x is None or len(x.dims) != 3 or len(square) < 2:
             return None
         steps = x.dims[0] * x.dims[1]
-        directions = 2 if isinstance(weights, int) and of.flag(13) else 1
+        directions = 2 if both_at is not None and of.flag(both_at) else 1
         out = steps * square[1].dims[1] * directions * x.item  # the second matrix maps the state
         flops = 2.0 * steps * matrices * (2 if backward else 1)
         held = matrices * x.item
@@ -179,9 +180,9 @@ FORMULAS: dict[str, Formula] = {
     "mkldnn_linear": _linear,
     "_mkldnn_linear_pointwise": _linear,
     "matmul": _matmul,
-    "_cudnn_rnn": _recurrent(0, 1),
-    "_cudnn_rnn_backward": _recurrent(0, 1, backward=True),
-    "miopen_rnn": _recurrent(0, 1),
-    "mkldnn_rnn_layer": _recurrent(0, slice(1, 3)),
-    "mkldnn_rnn_layer_backward": _recurrent(0, slice(1, 3), backward=True),
+    "_cudnn_rnn": _recurrent(1, 13),
+    "_cudnn_rnn_backward": _recurrent(1, 17, backward=True),
+    "miopen_rnn": _recurrent(1, 11),
+    "mkldnn_rnn_layer": _recurrent(slice(1, 3)),
+    "mkldnn_rnn_layer_backward": _recurrent(slice(1, 3), backward=True),
 }

@@ -8,7 +8,7 @@ from gpuwhy.roofline.view import View
 from gpuwhy.roofline.waste.attention import attention
 from gpuwhy.roofline.waste.base import WORTH, Concerned, Waste
 from gpuwhy.roofline.waste.elementwise import elementwise
-from gpuwhy.roofline.waste.others import layout, round_trips, small_kernels
+from gpuwhy.roofline.waste.others import layout, round_trips, small_kernels, unfused_optimizer
 from gpuwhy.roofline.waste.precision import precision
 from gpuwhy.roofline.waste.recompute import recompute
 from gpuwhy.roofline.waste.shape import shape
@@ -18,7 +18,7 @@ __all__ = ["WORTH", "Concerned", "Waste", "wastes"]
 
 def wastes(view: View) -> list[Waste]:
     """All that is wrong with a window's busy time, what could save most first."""
-    found = [*attention(view), *recompute(view), *layout(view), *round_trips(view)]
+    found = [*attention(view), *recompute(view), *layout(view), *round_trips(view), *unfused_optimizer(view)]
     taken = np.zeros(len(view.row), bool)
     for waste in found:
         taken[waste.rows] = True

@@ -13,6 +13,9 @@ from gpuwhy.roofline.waste.base import Waste, concerned
 
 SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::_safe_softmax", "aten::_masked_softmax")
 PRODUCTS = ("aten::bmm", "aten::baddbmm", "aten::matmul")
+PREPARING = ("aten::copy_", "aten::mul", "aten::mul_", "aten::div", "aten::div_")
+HEADED = 4
+"""Dimensions of a tensor of heads: batch, heads, length, width."""
 LEAST_KEYS = 16
 """Shorter rows are something else's softmax (experts, classes)."""
 
@@ -24,7 +27,8 @@ def attention(view: View) -> list[Waste]:
     shapes = {shape for shape in softmax if any(_is_product_of(g, shape, view) for g in products)}
     if not shapes:
         return []
-    some = [g for g in view.groups if any(_touches(g, shape, view) for shape in shapes)]
+    factors = {count for g in products for shape in shapes if _is_product_of(g, shape, view) for count in _factors(g)}
+    some = [g for g in view.groups if any(_touches(g, shape, view) for shape in shapes) or _prepares(g, factors)]
     rows = np.unique(np.concatenate([g.rows for g in some]))
     best = max(view.ceilings.flops.get(p, 0.0) for p in ("bf16", "fp16", "fp32")) if view.ceilings else np.inf
     compute = np.nan_to_num(view.flops[rows]) / best * 1e9
@@ -74,6 +78,18 @@ def _touches(group: Group, shape: tuple[int, int, int], view: View) -> bool:
         for tensor in group.arguments.tensors()
         if len(tensor.dims) > 2
     )
+
+
+def _factors(group: Group) -> list[int]:
+    """Elements of a product's factors."""
+    return [tensor.count for tensor in group.arguments.tensors()] if group.arguments is not None else []
+
+
+def _prepares(group: Group, factors: set[int]) -> bool:
+    """Whether an operator copies or scales queries, keys or values, as batches of heads, for the products."""
+    if group.arguments is None or group.name not in PREPARING:
+        return False
+    return any(len(tensor.dims) >= HEADED and tensor.count in factors for tensor in group.arguments.tensors())
 
 
 def _score_bytes(group: Group, shapes: set[tuple[int, int, int]], view: View) -> float:

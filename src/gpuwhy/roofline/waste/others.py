@@ -1,4 +1,4 @@
-"""Smaller wrongs: layout conversions around convolutions, kernels that cannot fill the device, round-trip casts."""
+"""Layouts around convolutions, optimizers that are not fused, kernels that cannot fill the device, round-trip casts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ import re
 import numpy as np
 
 from gpuwhy.roofline.efficiency import Bound
-from gpuwhy.roofline.view import View
+from gpuwhy.roofline.view import Group, View
 from gpuwhy.roofline.waste.base import Waste, concerned
+
+READ_AND_WRITTEN = 2
+"""Tensors that the lightest operation on all parameters moves."""
+LEAST_PASSES = 3
+"""A fused step reads at least parameters and gradients, and writes parameters."""
+LEAST_CALLS = 3
+"""Calls a step below which an optimizer is fused, or as good as."""
 
 CONVERSION = re.compile(
     r"(?i)nchwtonhwc|nhwctonchw|(batched_)?transpose_?(nchw|nhwc|cnhw)|SubTensorOpWithCastTensor|nchw2nhwc|nhwc2nchw"
@@ -17,11 +24,17 @@ CONVERSION = re.compile(
 
 
 def layout(view: View) -> list[Waste]:
-    """Time in which tensors are turned from one layout into the other around convolutions."""
+    """Time in which tensors are turned from one layout into the other around convolutions, and in batch norms.
+
+    Those go along with the layout: channels-last ones read memory in one piece.
+    """
     table = np.array([CONVERSION.search(name) is not None for name in view.timeline.names], bool)
-    rows = np.flatnonzero(table[view.ops.name])
-    if not len(rows):
+    turned = table[view.ops.name]
+    if not turned.any():
         return []
+    norms = [g.rows for g in view.groups if "batch_norm" in g.name and _is_image(g)]
+    rows = np.unique(np.concatenate([np.flatnonzero(turned), *norms]))
+    least = np.where(turned[rows], 0.0, np.nan_to_num(view.reachable[rows]))
     return [
         Waste(
             "layout",
@@ -29,8 +42,42 @@ def layout(view: View) -> list[Waste]:
             "model.to(memory_format=torch.channels_last), and the inputs too",
             rows,
             int(view.ns[rows].sum()),
-            0,
+            int((np.minimum(least, view.length[rows]) * view.share[rows]).sum()),
             concerned(view.groups, view, rows),
+        )
+    ]
+
+
+def _is_image(group: Group) -> bool:
+    tensor = group.arguments.tensor(0) if group.arguments is not None else None
+    return tensor is not None and len(tensor.dims) in (4, 5)
+
+
+def unfused_optimizer(view: View) -> list[Waste]:
+    """Time of an optimizer that goes over all parameters once for each operation of its formula."""
+    account = view.is_account("busy/optimizer")
+    groups = [g for g in view.groups if account[g.rows[0]] and not g.name.startswith("aten::_fused_")]
+    if not groups:
+        return []
+    rows = np.concatenate([g.rows for g in groups])
+    rows = rows[account[rows] & np.isfinite(view.moved[rows])]
+    calls = np.unique(view.caller[rows])
+    steps = max(len(view.ledger.window.steps) if view.ledger.window.steps is not None else 1, 1)
+    largest = max((view.within(g.rows, view.moved) / READ_AND_WRITTEN for g in groups), default=0.0)
+    if len(calls) < LEAST_CALLS * steps or view.ceilings is None:
+        return []
+    least = LEAST_PASSES * largest
+    return [
+        Waste(
+            "elementwise",
+            "an optimizer that goes through memory once for each operation of its formula",
+            "fused=True in the optimizer's constructor",
+            rows,
+            int(view.ns[rows].sum()),
+            int(least / view.ceilings.dram_bytes_per_s * 1e9),
+            concerned(groups, view, rows),
+            bytes=int(view.within(rows, view.moved)),
+            least_bytes=int(least),
         )
     ]
 

@@ -7,17 +7,17 @@ import numpy as np
 from gpuwhy.roofline.view import View
 from gpuwhy.roofline.waste.base import Waste, concerned
 
-FASTER = 2.0
+FASTER = 1.5
 """How much faster the other units must be."""
-BETTER = {"fp32": ("bf16", "fp16", "tf32"), "fp64": ("fp32",)}
+BETTER = {"fp32": ("bf16", "fp16", "tf32"), "tf32": ("bf16", "fp16"), "fp64": ("fp32",)}
 """What each precision could be replaced by, the best first."""
 MENDS = {
-    "bf16": "torch.autocast('cuda', dtype=torch.bfloat16) around the forward pass, or "
-    "torch.set_float32_matmul_precision('high') for TF32",
+    "bf16": "torch.autocast('cuda', dtype=torch.bfloat16) around the forward pass",
     "fp16": "torch.autocast('cuda', dtype=torch.float16) with torch.amp.GradScaler",
     "tf32": "torch.set_float32_matmul_precision('high')",
     "fp32": "float32 instead of float64 where the results allow it",
 }
+OR_TF32 = f"; {MENDS['tf32']} (TF32) has part of it"
 
 
 def precision(view: View) -> list[Waste]:
@@ -38,10 +38,9 @@ def precision(view: View) -> list[Waste]:
         found.append(
             Waste(
                 "precision",
-                f"matrix products in {now}, though this device has tensor cores for {then}"
-                if then != "fp32"
-                else "matrix products in fp64, at which this device is slow",
-                MENDS[then],
+                f"products in {now}, which this device does {peaks[then] / peaks[now]:.1f} times as fast in {then}",
+                MENDS[then]
+                + (f"; or, half of it, {MENDS['tf32']} for TF32" if (now, then) == ("fp32", "bf16") else ""),
                 rows,
                 int(view.ns[rows].sum()),
                 int((least * view.share[rows]).sum()),

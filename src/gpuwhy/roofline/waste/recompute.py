@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gpuwhy.arrays import combined
 from gpuwhy.ledger.classes import BACKWARD
-from gpuwhy.roofline.view import View
+from gpuwhy.roofline.view import Rows, View
 from gpuwhy.roofline.waste.base import Waste, concerned
 from gpuwhy.timeline import MISSING, CallKind
 
@@ -38,7 +38,8 @@ def recompute(view: View) -> list[Waste]:
     of_piece = forward[nesting.call]
     backward = (timeline.names_like(BACKWARD)[calls.name] & (calls.kind == CallKind.OPERATOR))[nesting.call]
     outermost = nesting.outermost(of_piece)
-    inside = nesting.nearest(backward) >= 0
+    node = nesting.outermost(backward).astype(np.int64)
+    inside = node >= 0
     piece = timeline.piece_at(view.ops.launch[rows])
     top = np.where(piece >= 0, outermost[piece], -1)
     rows, top = rows[top >= 0], top[top >= 0]
@@ -49,9 +50,10 @@ def recompute(view: View) -> list[Waste]:
     _, kind = combined([calls.name[call], calls.signature[call]])
     before = np.zeros(int(kind.max()) + 1, bool)
     before[kind[~again]] = True
-    chosen = rows[again & before[kind]]
-    if len(np.unique(calls.name[call[again & before[kind]]])) < LEAST_KINDS:
+    repeated = again & before[kind]
+    if len(np.unique(calls.name[call[repeated]])) < LEAST_KINDS:
         return []
+    chosen = _up_to(view, node[top[repeated]], nesting.end[top[repeated]], node)
     return [
         Waste(
             "recompute",
@@ -63,6 +65,19 @@ def recompute(view: View) -> list[Waste]:
             concerned(view.groups, view, chosen),
         )
     ]
+
+
+def _up_to(view: View, of_node: Rows, end: Rows, node: Rows) -> Rows:
+    """Operations that a node of the backward pass launched up to the end of the last repeated operator in it.
+
+    A node first computes again all that it needs, casts and sums included, and then does its own work.
+    """
+    last = np.full(len(node) + 1, -1, np.int64)
+    np.maximum.at(last, of_node, end)
+    rows = np.flatnonzero(view.ops.launch >= 0)
+    piece = view.timeline.piece_at(view.ops.launch[rows])
+    around = np.where(piece >= 0, node[piece], -1)
+    return rows[(around >= 0) & (view.timeline.calls.start[view.ops.launch[rows]] < last[around])]
 
 
 def _mend(view: View) -> str:

@@ -1,0 +1,118 @@
+"""Replays of a graph → the host calls that launched the same operations when the graph was captured.
+
+While a stream is captured nothing runs, but its launches are recorded with the operators around them. A graph that was
+captured within the recording, and launched after it, runs as many operations of the same kinds in the same order; where
+number, kinds and what the kernels' names say agree, each replayed operation gets the launch of its capture.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.ledger.classes import KERNELS, OPERATORS, classify
+from gpuwhy.timeline import CallKind, DeviceOps, OpKind, Timeline
+
+Rows = NDArray[np.int64]
+
+BEGIN, END = re.compile(r"(cuda|cu|hip)StreamBeginCapture"), re.compile(r"(cuda|cu|hip)StreamEndCapture")
+REPLAY = re.compile(r"(cuda|cu|hip)GraphLaunch")
+ENQUEUES = (
+    (OpKind.KERNEL, re.compile(r"(cuda|cu|hip)(Ext|Module)?Launch(?!HostFunc)\w*Kernel")),
+    (OpKind.MEMSET, re.compile(r"(cuda|cu|hip)Memset\w*Async")),
+    (OpKind.COPY, re.compile(r"(cuda|cu|hip)Memcpy\w*Async")),
+)
+MOST_CAPTURES = 256
+"""The last ones; a server captures some dozens."""
+TELLING = ("matmul", "convolution", "attention")
+"""Classes of kernels by which a wrong match shows."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Capture:
+    """The launches of one capture in order, and what they enqueue."""
+
+    end: int
+    launch: Rows
+    kind: NDArray[np.int8]
+
+
+def captured_launches(timeline: Timeline) -> Rows:
+    """For each operation the call that launched it when its graph was captured; -1 for what was not replayed."""
+    found = np.full(len(timeline.ops), -1, np.int64)
+    captures = _captures(timeline)
+    if not captures:
+        return found
+    launch = timeline.ops.launch
+    replayed = np.flatnonzero(launch >= 0)
+    replayed = replayed[timeline.names_like(REPLAY)[timeline.calls.name[launch[replayed]]]]
+    if not len(replayed):
+        return found
+    order = replayed[np.lexsort((timeline.ops.start[replayed], launch[replayed]))]
+    by_kernel, of_call = _classes(timeline, captures)
+    for rows in np.split(order, np.flatnonzero(np.diff(launch[order])) + 1):
+        start = int(timeline.calls.start[launch[rows[0]]])
+        for capture in reversed(captures):
+            if capture.end <= start and _agree(timeline.ops, capture, rows, by_kernel, of_call):
+                found[rows] = capture.launch
+                break
+    return found
+
+
+def _captures(timeline: Timeline) -> list[_Capture]:
+    """All captures that began and ended on one thread, by their ends."""
+    calls = timeline.calls
+    begins, ends = timeline.names_like(BEGIN)[calls.name], timeline.names_like(END)[calls.name]
+    if not begins.any():
+        return []
+    kind = np.full(len(timeline.names), -1, np.int8)
+    for one, pattern in ENQUEUES:
+        kind[timeline.names_like(pattern)] = one
+    enqueues = np.flatnonzero((kind[calls.name] >= 0) & (calls.kind == CallKind.RUNTIME))
+    ran = np.zeros(len(calls), bool)
+    ran[timeline.ops.launch[timeline.ops.launch >= 0]] = True
+    enqueues = enqueues[~ran[enqueues]]  # of other threads' streams, which were not captured
+    last = np.flatnonzero(ends)
+    found = []
+    for begin in np.flatnonzero(begins)[-MOST_CAPTURES:].tolist():
+        place = int(np.searchsorted(last, begin))
+        if place == len(last) or calls.thread[last[place]] != calls.thread[begin]:
+            continue
+        end = int(last[place])
+        launch = enqueues[slice(*np.searchsorted(enqueues, [begin, end]))]
+        if len(launch):
+            found.append(_Capture(int(calls.end[end]), launch, kind[calls.name[launch]]))
+    return sorted(found, key=lambda capture: capture.end)
+
+
+def _classes(timeline: Timeline, captures: list[_Capture]) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
+    """Telling classes, -1 for none: by name code what a kernel is, and by call what the operator around a launch is."""
+    calls, nesting, number = timeline.calls, timeline.nesting, {name: place for place, name in enumerate(TELLING)}
+    codes = np.arange(len(timeline.names), dtype=np.int32)
+
+    def told(label: str) -> int:
+        return number.get(label, -1)
+
+    by_kernel = classify(codes, timeline.names, KERNELS, told)
+    by_operator = classify(codes, timeline.names, OPERATORS, told)
+    around = nesting.nearest((calls.kind == CallKind.OPERATOR)[nesting.call])
+    launch = np.unique(np.concatenate([capture.launch for capture in captures]))
+    piece = timeline.piece_at(launch)
+    operator = np.where(piece >= 0, around[piece], -1)
+    of_call = np.full(len(calls), -1, np.int16)
+    of_call[launch] = np.where(operator >= 0, by_operator[calls.name[nesting.call[operator]]], -1)
+    return by_kernel, of_call
+
+
+def _agree(
+    ops: DeviceOps, capture: _Capture, rows: Rows, by_kernel: NDArray[np.int16], of_call: NDArray[np.int16]
+) -> bool:
+    """Whether the operations of a replay can be those of a capture."""
+    if len(rows) != len(capture.launch) or (ops.kind[rows] != capture.kind).any():
+        return False
+    of_operator, of_kernel = of_call[capture.launch], by_kernel[ops.name[rows]]
+    both = (of_operator >= 0) & (of_kernel >= 0)
+    return bool((of_operator[both] == of_kernel[both]).all())
