@@ -12,11 +12,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10)
 SCAN := src/gpuwhy/sources/scan
 NOT_COMPILED := note: scan.c was not compiled (no C compiler?), so profiles are read by the slower Python scanner
+TORCH_TESTS := tests/test_flops.py tests/test_measure.py tests/test_ceilings.py
 # The install is editable: a change of any other file is there at once.
 INSTALLS := pyproject.toml hatch_build.py $(wildcard $(SCAN)/*.c $(SCAN)/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format format-check types install clean
+.PHONY: help demo test test-torch check lint format format-check types install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -26,6 +27,9 @@ demo: $(VENV)/.installed ## install gpuwhy and explain the profile that comes wi
 
 test: $(VENV)/.installed-test ## run all tests
 	$(BIN)/python -m pytest $(ARGS)
+
+test-torch: $(VENV)/.installed-torch ## install the one torch that some tests are held against, and run those
+	$(BIN)/python -m pytest $(TORCH_TESTS) $(ARGS)
 
 check: lint format-check types test ## all that CI runs on the code: lint, format, types, tests
 
@@ -59,6 +63,11 @@ $(VENV)/.installed-test: $(INSTALLS) | $(VENV)/.made
 	@$(PIP) install --editable '.[test]'
 	@ls $(SCAN)/_scan.* >/dev/null 2>&1 || echo '$(NOT_COMPILED)'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-torch: $(VENV)/.installed-test
+	@echo 'installing torch into $(VENV)'
+	@$(PIP) install --editable '.[dev]'
+	@touch $@
 
 # The first candidate that runs, is new enough and can make an environment (Debian splits venv off).
 $(VENV)/.made:

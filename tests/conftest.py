@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from hypothesis import settings
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+os.environ["GPUWHY_CACHE"] = tempfile.mkdtemp(prefix="gpuwhy-tests-")
+"""Published peaks everywhere, whatever `gpuwhy ceilings` measured on this machine."""
 
 SHARED = Path(os.environ.get("GPUWHY_SHARED") or Path(__file__).resolve().parents[2] / "shared")
 """Recorded profiles and measured truths: too large for the repository, so not everybody has them."""

@@ -46,15 +46,29 @@ def by_value(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
 
 def combined(columns: list[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Which rows of several integer columns are alike: one row of each kind, and for each row its kind."""
-    code = np.zeros(len(columns[0]), np.int64)
-    size = 1
+    code, size = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
-        low = int(column.min(initial=0))
-        span = int(column.max(initial=0)) - low + 1
-        if size * span >= 2**62:
-            code = np.unique(code, return_inverse=True)[1].astype(np.int64)
-            size = len(code) + 1
-        code = code * span + (column.astype(np.int64) - low)
-        size *= span
-    _, first, kind = np.unique(code, return_index=True, return_inverse=True)
+        part, count = _dense(column)
+        if size * count >= 2**62:
+            code, size = _dense(code)
+        code = code * count + part
+        size *= count
+    kind, kinds = _dense(code)
+    first = np.zeros(kinds, np.int64)
+    first[kind[::-1]] = np.arange(len(kind))[::-1]
     return first, kind
+
+
+def _dense(values: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
+    """Numbers from 0 without gaps that order as the values do, and how many; without sorting where they lie close."""
+    if not len(values):
+        return np.zeros(0, np.int64), 1
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values) + 10**6:
+        different = unique(values)
+        return np.searchsorted(different, values).astype(np.int64), len(different)
+    place = values.astype(np.int64) - low
+    seen = np.zeros(high - low + 1, bool)
+    seen[place] = True
+    number = np.cumsum(seen) - 1
+    return number[place], int(number[-1]) + 1

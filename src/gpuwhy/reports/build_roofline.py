@@ -9,8 +9,6 @@ from gpuwhy.reports import roofline_model as model
 from gpuwhy.roofline.judge import Peaks, Roofline
 from gpuwhy.roofline.waste import WORTH
 
-MOST_OPERATORS = 20
-"""Operators that are listed, those with most time."""
 SHAPES_ADVICE = (
     "record with torch.profiler.profile(record_shapes=True): the work of each operator (FLOPs and bytes), how near it "
     "comes to what the device can do, MFU, and what is wrong with the busy time (precision, shapes, fusion, attention)"
@@ -70,7 +68,7 @@ def build_roofline(found: Roofline, window_ns: int, steps: int, samples: int | N
                 efficiency=one.use.efficiency,
                 bound=one.use.bound,
             )
-            for one in found.operators[:MOST_OPERATORS]
+            for one in found.operators
         ],
         wastes=[
             model.WasteInfo(

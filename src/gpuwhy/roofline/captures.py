@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwhy.arrays import unique
 from gpuwhy.ledger.classes import KERNELS, OPERATORS, classify
 from gpuwhy.timeline import CallKind, DeviceOps, OpKind, Timeline
 
@@ -99,7 +100,7 @@ def _classes(timeline: Timeline, captures: list[_Capture]) -> tuple[NDArray[np.i
     by_kernel = classify(codes, timeline.names, KERNELS, told)
     by_operator = classify(codes, timeline.names, OPERATORS, told)
     around = nesting.nearest((calls.kind == CallKind.OPERATOR)[nesting.call])
-    launch = np.unique(np.concatenate([capture.launch for capture in captures]))
+    launch = unique(np.concatenate([capture.launch for capture in captures]))
     piece = timeline.piece_at(launch)
     operator = np.where(piece >= 0, around[piece], -1)
     of_call = np.full(len(calls), -1, np.int16)

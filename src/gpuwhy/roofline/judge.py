@@ -110,7 +110,7 @@ def judge(of: Basis, ledger: Ledger, work: OperationWork, ceilings: Ceilings | N
         peaks=peaks,
         use=use,
         accounts={of.accounts.names[number]: _use(looked, rows) for number, rows in by_value(looked.account)},
-        operators=[_operator(looked, group) for group in looked.groups],
+        operators=[_operator(looked, group) for group in looked.groups[:MOST_OPERATORS]],
         work_known_ns=work_ns,
         tensor_core_ns=int(looked.ns[looked.tensor_cores].sum()),
         recomputed_flops=recomputed,
@@ -123,16 +123,16 @@ def judge(of: Basis, ledger: Ledger, work: OperationWork, ceilings: Ceilings | N
 
 
 def _use(looked: View, rows: Rows) -> Use:
-    ns, bound = looked.ns[rows], looked.bound[rows]
+    ns = looked.ns[rows]
+    by_bound = np.bincount(looked.bound[rows], ns, len(Bound)).astype(np.int64)
     known = rows[np.isfinite(looked.reachable[rows])]
     known_ns = int(looked.ns[known].sum())
     least = np.minimum(looked.reachable[known], looked.length[known]) * looked.share[known]
-    bounds = {one.name.lower(): int(ns[bound == one].sum()) for one in Bound if (bound == one).any()}
     return Use(
         ns=int(ns.sum()),
         known_ns=known_ns,
         efficiency=float(least.sum()) / known_ns if known_ns else None,
-        bounds=bounds,
+        bounds={one.name.lower(): int(by_bound[one]) for one in Bound if by_bound[one]},
         flops=looked.within(rows, looked.flops),
         bytes=looked.within(rows, looked.moved),
         dram_bytes=looked.within(rows, looked.dram),
@@ -175,6 +175,8 @@ REASONS = {
     COLLECTIVE: "collectives",
 }
 GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
+MOST_OPERATORS = 20
+"""Operators that are listed, those with most time."""
 MOST_KNOWN = 0.5
 """MFU and MBU are given if the work of at least this part of the busy time is known."""
 

@@ -8,6 +8,7 @@ as those gradients need. Only where both agree is the number believed.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import replace
 
 import numpy as np
@@ -35,7 +36,8 @@ def on_long_lists(timeline: Timeline, owner: NDArray[np.int64]) -> dict[int, Wor
     rank = [thread.rank for thread in timeline.threads]
     read: dict[int, Arguments | None] = {}  # the arguments with lists that are too long, None for others
     found: dict[int, Work] = {}
-    known: dict[tuple[int, int, int], Work] = {}
+    known: dict[tuple[int, int, int], Work] = {}  # by what such a call had before, where its gradients are not recorded
+    worked: dict[tuple[int, int, tuple[int, int]], Work | None] = {}
     for call in sorted(blocks, key=lambda row: int(calls.start[row])):
         number = int(calls.signature[call])
         if number not in read:
@@ -47,8 +49,13 @@ def on_long_lists(timeline: Timeline, owner: NDArray[np.int64]) -> dict[int, Wor
         key = rank[calls.thread[call]], int(calls.name[call]), blocks[call]
         own = gradients.get(rank[calls.thread[call]])
         elements = own.before(int(calls.start[call]), blocks[call]) if own is not None else None
-        name = timeline.names[calls.name[call]]
-        work = known.get(key) if elements is None else work_of(name, _filled(name, of, elements[0]), elements[1])
+        work = known.get(key)
+        if elements is not None:
+            same = int(calls.name[call]), number, elements
+            if same not in worked:
+                name = timeline.names[calls.name[call]]
+                worked[same] = work_of(name, _filled(name, of, elements[0]), elements[1])
+            work = worked[same]
         if work is not None:
             found[call] = known[key] = work
     return found
@@ -59,7 +66,7 @@ class _Gradients:
 
     def __init__(self, end: NDArray[np.int64], count: NDArray[np.int64], item: NDArray[np.int64]) -> None:
         order = np.argsort(end, kind="stable")
-        self.end, self.count, self.item = end[order], count[order], item[order]
+        self.end, self.count, self.item = end[order].tolist(), count[order], item[order]
         self.blocks = -(-self.count // CHUNK)
         self.since = 0  # first gradient after the last step
 
@@ -69,7 +76,7 @@ class _Gradients:
         They are those since the last step; several backward passes accumulate the same ones again. To be asked in
         the order of time.
         """
-        high = int(np.searchsorted(self.end, start))
+        high = bisect_left(self.end, start)
         low = self.since if self.since < high else 0
         total, items = int(self.blocks[low:high].sum()), set(self.item[low:high].tolist())
         if len(items) != 1 or not total or not blocks:

@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.arrays import combined
+from gpuwhy.arrays import combined, unique
 from gpuwhy.ledger.partition import Basis, Ledger
-from gpuwhy.roofline.arguments import Arguments, arguments
+from gpuwhy.roofline.arguments import Arguments
 from gpuwhy.roofline.ceilings import Ceilings
 from gpuwhy.roofline.efficiency import Bound, Efficiency
 from gpuwhy.roofline.operators import Work
@@ -93,15 +93,15 @@ class View:
         found = []
         for some in np.split(order, np.flatnonzero(np.diff(kind[order])) + 1):
             call = int(caller[first[kind[some[0]]]])
-            signature = self.timeline.signatures[calls.signature[call]]
+            number = int(calls.signature[call])
             mine = rows[some]
             found.append(
                 Group(
                     self.timeline.names[calls.name[call]],
-                    arguments(signature),
-                    signature.dims,
+                    self.work.arguments.get(number),
+                    self.timeline.signatures[number].dims,
                     mine,
-                    len(np.unique(self.row[mine] if self._borrowed(mine) else caller[some])),
+                    len(unique(self.row[mine] if self._borrowed(mine) else caller[some])),
                     int(self.ns[mine].sum()),
                 )
             )

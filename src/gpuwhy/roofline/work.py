@@ -42,7 +42,8 @@ class OperationWork:
 
     `owner` is the row of the call that the work was taken from, or -1; `work` numbers `works`, -1 for none. `flops`,
     `read`, `written` and `again` are the operation's part (see `operators.base.Work`), `part` its share of its call.
-    `lender` is the row of the operation that lent its work, -1 where it is the operation's own.
+    `lender` is the row of the operation that lent its work, -1 where it is its own. `arguments` are those of
+    the owners, by the number of their signature.
     """
 
     owner: NDArray[np.int64]
@@ -54,6 +55,7 @@ class OperationWork:
     written: NDArray[np.float64]
     again: NDArray[np.float64]
     lender: NDArray[np.int64]
+    arguments: dict[int, Arguments | None]
 
 
 def candidates(timeline: Timeline) -> NDArray[np.bool_]:
@@ -67,7 +69,7 @@ def candidates(timeline: Timeline) -> NDArray[np.bool_]:
 def work_of_calls(timeline: Timeline) -> CallWork:
     """The work of every operator call that has a formula, whatever it launched: for profiles of the host alone."""
     rows = np.flatnonzero(candidates(timeline))
-    works, kind = _works(timeline, rows, np.zeros(len(rows), np.int64))
+    works, kind = _works(timeline, rows, np.zeros(len(rows), np.int64), {})
     return CallWork(rows, [works[one] for one in kind.tolist()])
 
 
@@ -90,14 +92,16 @@ def work_of_operations(timeline: Timeline) -> OperationWork:
     ops = timeline.ops
     owner, replay = _owners(timeline)
     rows = np.flatnonzero(owner >= 0)
-    known, kind = _works(timeline, owner[rows], _items(timeline, rows))
+    read: dict[int, Arguments | None] = {}
+    known, kind = _works(timeline, owner[rows], _items(timeline, rows), read)
     works, number = _numbered(known)
     work = np.full(len(ops), -1, np.int64)
     work[rows] = number[kind]
     long = on_long_lists(timeline, owner)
     calls = np.array(sorted(long), np.int64)
     found, numbers = _numbered([long[call] for call in calls.tolist()])
-    listed = np.flatnonzero(np.isin(owner, calls))
+    place = np.minimum(np.searchsorted(calls, owner), max(len(calls) - 1, 0))
+    listed = np.flatnonzero(calls[place] == owner) if len(calls) else calls
     work[listed] = numbers[np.searchsorted(calls, owner[listed])] + len(works)
     works += found
     part = _parts(timeline, owner, replay, work)
@@ -107,9 +111,9 @@ def work_of_operations(timeline: Timeline) -> OperationWork:
     borrowing = np.flatnonzero(lender >= 0)
     columns[borrowing], work[borrowing] = columns[lender[borrowing]], work[lender[borrowing]]
     part[borrowing] = part[lender[borrowing]]
-    flops, read, written, again = columns.T.copy()
-    _copies(timeline, flops, read, written, again)
-    return OperationWork(owner, work, works, part, flops, read, written, again, lender)
+    flops, moved_in, moved_out, again = columns.T.copy()
+    _copies(timeline, flops, moved_in, moved_out, again)
+    return OperationWork(owner, work, works, part, flops, moved_in, moved_out, again, lender, read)
 
 
 def _numbered(known: list[Work | None]) -> tuple[list[Work], NDArray[np.int64]]:
@@ -154,14 +158,16 @@ def _items(timeline: Timeline, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _works(
-    timeline: Timeline, calls: NDArray[np.int64], item: NDArray[np.int64]
+    timeline: Timeline, calls: NDArray[np.int64], item: NDArray[np.int64], read: dict[int, Arguments | None]
 ) -> tuple[list[Work | None], NDArray[np.int64]]:
-    """The work of each different (name, signature, item) among calls, and for each call which it has."""
+    """The work of each different (name, signature, item) among calls, and for each call which it has.
+
+    `read` gathers the arguments by the number of their signature.
+    """
     if not len(calls):
         return [], calls
     name, signature = timeline.calls.name[calls], timeline.calls.signature[calls]
     first, kind = combined([name, signature, item])
-    read: dict[int, Arguments | None] = {}
     results: list[Work | None] = []
     for row in first.tolist():
         number = int(signature[row])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuwhy.arrays import unique
 from gpuwhy.roofline.view import Group, View
 from gpuwhy.roofline.waste.base import Waste, concerned
 
@@ -29,7 +30,7 @@ def attention(view: View) -> list[Waste]:
         return []
     factors = {count for g in products for shape in shapes if _is_product_of(g, shape, view) for count in _factors(g)}
     some = [g for g in view.groups if any(_touches(g, shape, view) for shape in shapes) or _prepares(g, factors)]
-    rows = np.unique(np.concatenate([g.rows for g in some]))
+    rows = unique(np.concatenate([g.rows for g in some]))
     best = max(view.ceilings.flops.get(p, 0.0) for p in ("bf16", "fp16", "fp32")) if view.ceilings else np.inf
     compute = np.nan_to_num(view.flops[rows]) / best * 1e9
     fused_bytes = sum(view.within(g.rows, view.moved) - _score_bytes(g, shapes, view) for g in products if g in some)

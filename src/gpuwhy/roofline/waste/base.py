@@ -11,7 +11,7 @@ from gpuwhy.roofline.view import Group, Rows, View
 
 WORTH = 0.03
 """Part of the window that a mend must be able to save to be worth naming."""
-MOST_OPERATORS = 8
+MOST_OPERATORS = 16
 
 
 @dataclass(frozen=True)

@@ -25,19 +25,13 @@ def elementwise(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
     shaped = np.array([_has_tensors(group) for group in view.groups] + [False], bool)
     fusible = view.is_account(*FUSIBLE) & ~taken & (group_of >= 0)
     fusible &= np.isfinite(view.moved) & shaped[group_of]
-    chains = _chains(view, fusible)
-    if not chains:
+    some, first = _chains(view, fusible)
+    if not len(some):
         return []
-    some = np.concatenate(chains)
     moved = view.moved * view.share
-    fused: dict[bytes, float] = {}
-    least = 0.0
-    for chain in chains:
-        numbers = group_of[chain]
-        key = numbers.tobytes()
-        if key not in fused:
-            fused[key] = _fused_bytes([view.groups[number] for number in numbers.tolist()])
-        least += min(fused[key] * float(view.share[chain[0]]), float(moved[chain].sum()))
+    now = np.add.reduceat(moved[some], first)
+    fused = _fused_bytes(view, np.split(group_of[some], first[1:])) * view.share[some[first]]
+    least = float(np.minimum(fused, now).sum())
     return [
         Waste(
             "elementwise",
@@ -47,7 +41,7 @@ def elementwise(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
             int(view.ns[some].sum()),
             int(least / view.ceilings.dram_bytes_per_s * 1e9) if view.ceilings is not None else 0,
             concerned(view.groups, view, some),
-            bytes=int(moved[some].sum()),
+            bytes=int(now.sum()),
             least_bytes=int(least),
         )
     ]
@@ -57,25 +51,37 @@ def _has_tensors(group: Group) -> bool:
     return group.arguments is not None and bool(group.arguments.tensors())
 
 
-def _chains(view: View, fusible: NDArray[np.bool_]) -> list[Rows]:
-    """Runs of at least two operators' kernels on one stream."""
+def _chains(view: View, fusible: NDArray[np.bool_]) -> tuple[Rows, Rows]:
+    """Runs of at least two operators' kernels on one stream: all their rows in order, and where each run begins."""
     kernels = np.flatnonzero(~view.is_account("busy/memset"))
     order = kernels[np.lexsort((view.ops.start[kernels], view.ops.stream[kernels]))]
     if not len(order):
-        return []
+        return order, order
     new = np.ones(len(order), bool)
     new[1:] = ~fusible[order[1:]] | ~fusible[order[:-1]] | (view.ops.stream[order[1:]] != view.ops.stream[order[:-1]])
     first = np.flatnonzero(new)
-    last = np.append(first[1:], len(order))
+    length = np.diff(np.append(first, len(order)))
     other = np.zeros(len(order), np.int64)  # how often the call changes along a run
     other[1:] = (view.caller[order[1:]] != view.caller[order[:-1]]) & ~new[1:]
     changes = np.cumsum(other)
-    long = np.flatnonzero(changes[last - 1] > changes[first])
-    return [order[low:high] for low, high in zip(first[long].tolist(), last[long].tolist(), strict=True)]
+    long = changes[first + length - 1] > changes[first]
+    inside = np.repeat(long, length)
+    return order[inside], np.append(0, np.cumsum(length[long]))[:-1] if long.any() else first[:0]
 
 
-def _fused_bytes(groups: list[Group]) -> float:
-    """Bytes that the chain reads from outside, and its last result."""
+def _fused_bytes(view: View, chains: list[Rows]) -> NDArray[np.float64]:
+    """Bytes that each chain of operators (numbers of groups) reads from outside, and its last result."""
+    known: dict[bytes, float] = {}
+    found = np.empty(len(chains))
+    for place, chain in enumerate(chains):
+        key = chain.tobytes()
+        if key not in known:
+            known[key] = _fused([view.groups[number] for number in chain.tolist()])
+        found[place] = known[key]
+    return found
+
+
+def _fused(groups: list[Group]) -> float:
     seen: set[tuple[tuple[int, ...], str]] = set()
     total = 0.0
     last = 0.0

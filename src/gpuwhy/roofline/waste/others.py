@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from gpuwhy.arrays import unique
 from gpuwhy.roofline.efficiency import Bound
 from gpuwhy.roofline.view import Group, View
 from gpuwhy.roofline.waste.base import Waste, concerned
@@ -33,7 +34,7 @@ def layout(view: View) -> list[Waste]:
     if not turned.any():
         return []
     norms = [g.rows for g in view.groups if "batch_norm" in g.name and _is_image(g)]
-    rows = np.unique(np.concatenate([np.flatnonzero(turned), *norms]))
+    rows = unique(np.concatenate([np.flatnonzero(turned), *norms]))
     least = np.where(turned[rows], 0.0, np.nan_to_num(view.reachable[rows]))
     return [
         Waste(
@@ -61,7 +62,7 @@ def unfused_optimizer(view: View) -> list[Waste]:
         return []
     rows = np.concatenate([g.rows for g in groups])
     rows = rows[account[rows] & np.isfinite(view.moved[rows])]
-    calls = np.unique(view.caller[rows])
+    calls = unique(view.caller[rows])
     steps = max(len(view.ledger.window.steps) if view.ledger.window.steps is not None else 1, 1)
     largest = max((view.within(g.rows, view.moved) / READ_AND_WRITTEN for g in groups), default=0.0)
     if len(calls) < LEAST_CALLS * steps or view.ceilings is None:
@@ -113,7 +114,7 @@ def round_trips(view: View) -> list[Waste]:
     order = np.lexsort((view.ops.start, view.ops.stream))
     one, other = order[:-1], order[1:]
     back = (kind[other] == undone[one]) & (view.ops.stream[one] == view.ops.stream[other])
-    some = np.unique(np.concatenate([one[back], other[back]]))
+    some = unique(np.concatenate([one[back], other[back]]))
     if not len(some):
         return []
     return [

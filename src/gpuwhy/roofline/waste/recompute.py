@@ -10,7 +10,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.arrays import combined
+from gpuwhy.arrays import combined, unique
 from gpuwhy.ledger.classes import BACKWARD
 from gpuwhy.roofline.view import Rows, View
 from gpuwhy.roofline.waste.base import Waste, concerned
@@ -51,7 +51,7 @@ def recompute(view: View) -> list[Waste]:
     before = np.zeros(int(kind.max()) + 1, bool)
     before[kind[~again]] = True
     repeated = again & before[kind]
-    if len(np.unique(calls.name[call[repeated]])) < LEAST_KINDS:
+    if len(unique(calls.name[call[repeated]])) < LEAST_KINDS:
         return []
     chosen = _up_to(view, node[top[repeated]], nesting.end[top[repeated]], node)
     return [
