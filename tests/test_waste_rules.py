@@ -1,5 +1,6 @@
-"""The rules of docs/roofline.md for busy time that goes to the wrong thing: each on a small profile that fires it, and on
-some, as near as possible, that must not.
+"""The rules of docs/roofline.md for busy time that goes to the wrong thing.
+
+Each is held to a small profile that fires it, and to some, as near as possible, that must not.
 
 The device is an H200 at its published peaks (989.4 TFLOP/s in bf16 and fp16, 494.7 in TF32, 66.9 in fp32 and fp64, 4.8
 TB/s) unless a test says otherwise. Times are ns.
@@ -98,6 +99,12 @@ def test_half_of_the_bytes_stay(folder: Path) -> None:
     script = Script().call("aten::mm", mm(4096, 64, 4096, FLOAT), 100_000, kernel=SIMT)
     half = (2 * 4096 * 64 + 4096 * 4096) * 4 / 2
     assert waste(script, "precision", folder).least_ns == int(half / 4.8e12 * 1e9) == 7208
+
+
+def test_a_window_has_its_part_of_what_could_be_saved(folder: Path) -> None:
+    one = waste(product(FLOAT, SIMT), "precision", folder, window=(1_000_000, 1_750_000))
+    assert (one.ns, one.share) == (750_000, 1)
+    assert one.least_ns == pytest.approx(138_911 / 4, abs=1)
 
 
 def test_tf32_products_could_be_bf16_ones(folder: Path) -> None:
@@ -240,13 +247,13 @@ def written_out(softmax: list[Any] | None = None, product: str = "aten::bmm") ->
 
 
 def test_attention_written_out_is_named_with_all_that_touches_the_scores(folder: Path) -> None:
-    """2 · 32 · 1,024² · 64 · 2 FLOPs take 8,682 ns; queries, keys, values and output, 16.8 MB, take 3,495 ns."""
+    """2 · 32 · 1,024² · 64 · 2 FLOPs take 8,681 ns; queries, keys, values and output, 16.8 MB, take 3,495 ns."""
     one = waste(written_out(), "attention", folder)
     assert one.worth
     assert "scaled_dot_product_attention" in one.mend
     assert one.ns == 190_000
     assert names(one) == {"aten::bmm", "aten::div", "aten::_softmax"}
-    assert one.least_ns == int(2 * 2 * HEADS * LENGTH**2 * WIDTH / 989.4e12 * 1e9) == 8682
+    assert one.least_ns == int(2 * 2 * HEADS * LENGTH**2 * WIDTH / 989.4e12 * 1e9) == 8681
     assert one.bytes == 6 * SCORE_BYTES + 4 * HEAD_BYTES
     assert one.least_bytes == pytest.approx(4 * HEAD_BYTES, abs=1)
 
@@ -333,6 +340,7 @@ def test_the_result_of_a_sum_is_small(folder: Path) -> None:
 
 
 MUL, ADD = ("aten::mul", two(N)), ("aten::add", two(N))
+THERE, BACK = ("aten::copy_", cast(BF16, FLOAT, N)), ("aten::copy_", cast(FLOAT, BF16, N))
 PRODUCT = ("aten::mm", mm(1024, 1024, 1024), {"kernel": TENSOR})
 NOT_CHAINS = {
     "one alone": chain(MUL),
@@ -358,6 +366,33 @@ def test_no_chain_is_seen(label: str, folder: Path) -> None:
     assert not [one for one in wastes(NOT_CHAINS[label], "elementwise", folder) if "chain" in one.title]
 
 
+def hidden(first: tuple[Any, ...], last: tuple[Any, ...]) -> Profile:
+    """Two calls with a product between them on their stream. Another one, which started first, hides it."""
+    p = Profile()
+    spans = (
+        (first, 7, 0, 50_000),
+        (PRODUCT, 9, 49_000, 61_000),
+        (PRODUCT, 7, 50_000, 60_000),
+        (last, 7, 60_000, 110_000),
+    )
+    for number, (call, stream, start, end) in enumerate(spans):
+        at = 1000 * number
+        p.operator(call[0], at, at + 900, inputs=call[1])
+        kernel = TENSOR if call is PRODUCT else ELEMENTWISE
+        p.launch(at + 10, at + 20, 10_000 + start, 10_000 + end, name=kernel, stream=stream)
+    return p
+
+
+@pytest.mark.xfail(reason="what another stream hides is not seen between operations of a stream")
+def test_a_product_that_another_stream_hides_still_ends_a_chain(folder: Path) -> None:
+    assert not wastes(hidden(MUL, ADD), "elementwise", folder)
+
+
+@pytest.mark.xfail(reason="what another stream hides is not seen between operations of a stream")
+def test_a_cast_that_a_hidden_product_uses_is_not_undone(folder: Path) -> None:
+    assert not [one for one in wastes(hidden(THERE, BACK), "elementwise", folder) if "undoes" in one.title]
+
+
 def test_normalization_softmax_and_reductions_are_in_chains(folder: Path) -> None:
     norm = [(FLOAT, [4096, 4096]), ("ScalarList", "[4096]"), (FLOAT, [4096]), (FLOAT, [4096]), (S, "1e-5")]
     softmax = [(FLOAT, [4096, 4096]), (S, "-1"), (S, "False")]
@@ -367,8 +402,6 @@ def test_normalization_softmax_and_reductions_are_in_chains(folder: Path) -> Non
 
 
 # --- Casts there and back -----------------------------------------------------------------------------------
-
-THERE, BACK = ("aten::copy_", cast(BF16, FLOAT, N)), ("aten::copy_", cast(FLOAT, BF16, N))
 
 
 def test_a_cast_that_the_next_one_undoes_gives_nothing(folder: Path) -> None:
@@ -431,6 +464,7 @@ FUSED = [("_fused_adamw_", [*lists(4), (T, []), (T, [[], []]), (S, "0.1")])]
 ONE_PASS = ("_foreach_add_", lists(2))
 SEVERAL = [("add_", two(1024 * size, 1024)) for size in range(2, 12)]
 """Ten parameters of different sizes."""
+CALLS = "calls are counted, not passes over each parameter"
 
 
 @pytest.mark.parametrize(
@@ -438,15 +472,31 @@ SEVERAL = [("add_", two(1024 * size, 1024)) for size in range(2, 12)]
     [
         optimizer(FUSED, kernel="multi_tensor_apply_kernel<FusedAdamMathFunctor<float, 4>>"),
         optimizer([ONE_PASS]),
-        optimizer([ONE_PASS], steps=6),
-        pytest.param(
-            optimizer(SEVERAL), marks=pytest.mark.xfail(reason="calls are counted, not passes over each parameter")
-        ),
+        pytest.param(optimizer(SEVERAL), marks=pytest.mark.xfail(reason=CALLS)),
     ],
-    ids=["fused", "one pass", "one pass a step", "one pass over each parameter"],
+    ids=["fused", "one pass", "one pass over each parameter"],
 )
 def test_an_optimizer_of_one_pass_is_not_blamed(script: Script, folder: Path) -> None:
     assert not wastes(script, "elementwise", folder)
+
+
+def test_an_optimizer_of_one_pass_a_step_is_not_blamed(folder: Path) -> None:
+    assert not wastes(optimizer([ONE_PASS], steps=6), "elementwise", folder, window=None)
+
+
+@pytest.mark.xfail(reason="where the window is not of steps all calls count as those of one step")
+def test_steps_count_in_a_window_of_everything_too(folder: Path) -> None:
+    assert not wastes(optimizer([ONE_PASS], steps=6), "elementwise", folder)
+
+
+def test_passes_of_several_steps_are_those_of_each(folder: Path) -> None:
+    """Five steps are judged; each has two passes too few to be worth a fused one, or six."""
+    assert not wastes(optimizer([ONE_PASS, ONE_PASS], steps=6), "elementwise", folder, window=None)
+    script = optimizer([(name, lists(ARITY.get(name, 1))) for name in PASSES], steps=6)
+    one = waste(script, "elementwise", folder, window=None)
+    assert (one.ns, one.bytes) == (5 * 360_000, 5 * 18 * 4 * N)
+    assert one.least_bytes is not None
+    assert 5 * 3 * 4 * N <= one.least_bytes <= 5 * 6 * 4 * N
 
 
 # --- Layout -------------------------------------------------------------------------------------------------
@@ -545,7 +595,7 @@ def small(count: int, large: int) -> Script:
 def test_many_short_kernels_are_named(folder: Path) -> None:
     one = waste(small(100, 600_000), "device_latency", folder)
     assert one.worth
-    assert (one.ns, one.least_ns) == (200_000, int(100 * 3 * 4 * 1024 / 4.8e12 * 1e9))
+    assert (one.ns, one.least_ns) == (200_000, 255)  # and less than one more
     assert one.operators[0].calls == 100
 
 
@@ -558,6 +608,25 @@ def test_what_could_save_less_than_three_percent_is_not_worth_naming(count: int,
 def test_long_kernels_are_not_small(folder: Path) -> None:
     script = Script().call("aten::add", two(1024), 50_000).call("aten::mm", mm(8192, 4096, 8192), 700_000)
     assert not wastes(script, "device_latency", folder)
+
+
+# --- Without ceilings ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.xfail(
+    reason="without ceilings the least is taken for nothing, and all of the time for what could be saved"
+)
+@pytest.mark.parametrize("cause", ["attention", "elementwise"])
+def test_where_the_least_is_not_known_nothing_is_worth_naming(cause: str, folder: Path) -> None:
+    """No percentages for a device that nobody knows."""
+    script = {"attention": written_out(), "elementwise": chain(MUL, ADD)}[cause]
+    text = script.profile.text().replace("NVIDIA H200", "Some Other Device")
+    path = folder / "other.json"
+    path.write_text(text)
+    found = gpuwhy.explain(str(path), window="all").devices[0].roofline
+    assert found is not None
+    assert found.ceilings is None
+    assert not [one for one in found.wastes if one.worth]
 
 
 # --- All of them --------------------------------------------------------------------------------------------

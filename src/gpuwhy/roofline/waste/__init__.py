@@ -8,7 +8,7 @@ from gpuwhy.roofline.view import View
 from gpuwhy.roofline.waste.attention import attention
 from gpuwhy.roofline.waste.base import WORTH, Concerned, Waste
 from gpuwhy.roofline.waste.elementwise import elementwise
-from gpuwhy.roofline.waste.others import layout, round_trips, small_kernels, unfused_optimizer
+from gpuwhy.roofline.waste.others import copies, layout, round_trips, small_kernels, unfused_optimizer
 from gpuwhy.roofline.waste.precision import precision
 from gpuwhy.roofline.waste.recompute import recompute
 from gpuwhy.roofline.waste.shape import shape
@@ -22,5 +22,6 @@ def wastes(view: View) -> list[Waste]:
     taken = np.zeros(len(view.row), bool)
     for waste in found:
         taken[waste.rows] = True
+    found += copies(view, taken)
     found += [*elementwise(view, taken), *precision(view), *shape(view), *small_kernels(view)]
     return sorted(found, key=lambda waste: -waste.most_saved_ns)

@@ -1,10 +1,11 @@
-"""Layouts around convolutions, optimizers that are not fused, kernels that cannot fill the device, round-trip casts."""
+"""Layouts, optimizers that are not fused, kernels that cannot fill the device, casts and copies for nothing."""
 
 from __future__ import annotations
 
 import re
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuwhy.arrays import unique
 from gpuwhy.roofline.efficiency import Bound
@@ -126,5 +127,29 @@ def round_trips(view: View) -> list[Waste]:
             int(view.ns[some].sum()),
             0,
             concerned(view.groups, view, some),
+        )
+    ]
+
+
+def copies(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
+    """Copies within the device that change nothing but the layout; `taken`: what another rule has named."""
+    chosen = view.is_account("busy/copy/d2d") & ~taken
+    for group in view.groups:
+        of = group.arguments
+        target, source = (of.tensor(0), of.tensor(1)) if of is not None else (None, None)
+        if group.name == "aten::copy_" and target is not None and source is not None and target.type == source.type:
+            chosen[group.rows] = ~taken[group.rows]
+    rows = np.flatnonzero(chosen)
+    if not len(rows):
+        return []
+    return [
+        Waste(
+            "layout",
+            "copies within the device that change nothing but the layout of a tensor",
+            "views in place of .contiguous(), .clone() and .reshape() of transposed tensors",
+            rows,
+            int(view.ns[rows].sum()),
+            0,
+            concerned(view.groups, view, rows),
         )
     ]

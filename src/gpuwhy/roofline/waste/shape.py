@@ -7,6 +7,7 @@ with aligned rows are named: that a size is odd proves nothing.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,29 +29,32 @@ USUAL = 0.6
 def shape(view: View) -> list[Waste]:
     """One entry for all products with misaligned rows."""
     tensor = view.tensor_cores & (view.compute >= view.memory) & (view.bound != Bound.LATENCY)
-    odd = np.zeros(len(view.row), bool)
-    sizes: dict[int, int] = {}
+    odd: list[tuple[Group, list[Odd]]] = []
+    taken = np.zeros(len(view.row), bool)
     for group in view.groups:
-        if tensor[group.rows].any() and group.arguments is not None:
-            work = view.work_of(int(group.rows[0]))
-            bad = misaligned(group.arguments, work.matmul.n if work is not None and work.matmul else None)
-            if bad:
-                odd[group.rows] = True
-                sizes |= {size: sizes.get(size, 0) + group.ns for size in bad}
-    aligned = np.flatnonzero(tensor & ~odd)
+        if tensor[group.rows].any() and (bad := _odd(view, group)):
+            odd.append((group, bad))
+            taken[group.rows] = True
+    aligned = np.flatnonzero(tensor & ~taken)
     usual = _efficiency(view, aligned) if len(aligned) else USUAL
-    rows = np.flatnonzero(tensor & odd)
-    slow = [g for g in view.groups if odd[g.rows].all() and _efficiency(view, g.rows) < SLOWER * usual]
+    slow = [(group, bad) for group, bad in odd if _efficiency(view, group.rows) < SLOWER * usual]
     if not slow:
         return []
-    rows = np.sort(np.concatenate([g.rows for g in slow]))
+    rows = np.sort(np.concatenate([group.rows for group, _ in slow]))
     rows = rows[tensor[rows]]
-    size = max(_sizes_of(slow, view), key=lambda s: sizes.get(s, 0))
+    time: dict[int, int] = {}
+    for group, bad in slow:
+        for one in bad:
+            time[one.step] = time.get(one.step, 0) + group.ns
+    size = max(time, key=lambda step: time[step])
+    group, bad = next((group, bad) for group, bad in slow if any(one.step == size for one in bad))
+    which = " and ".join(one.tensor for one in bad if one.step == size)
     least = view.reachable[rows]
     return [
         Waste(
             "shape",
-            f"matrix products with a size of {size}, off the tensor cores' grid",
+            f"matrix products off the tensor cores' grid: in {group.name} rows of {which} are {size:,} elements long, "
+            f"no multiple of {GRID_BYTES} bytes",
             f"pad the dimension of {size} to {math.ceil(size / PAD_TO) * PAD_TO} (a multiple of {PAD_TO})",
             rows,
             int(view.ns[rows].sum()),
@@ -60,25 +64,31 @@ def shape(view: View) -> list[Waste]:
     ]
 
 
-def _sizes_of(groups: list[Group], view: View) -> list[int]:
-    found = []
-    for group in groups:
-        work = view.work_of(int(group.rows[0]))
-        if group.arguments is not None:
-            found += misaligned(group.arguments, work.matmul.n if work is not None and work.matmul else None)
-    return found
+def _odd(view: View, group: Group) -> list[Odd]:
+    work = view.work_of(int(group.rows[0]))
+    if group.arguments is None:
+        return []
+    return misaligned(group.arguments, work.matmul.n if work is not None and work.matmul else None)
 
 
-def misaligned(of: Arguments, columns: int | None) -> list[int]:
-    """The sizes (in elements) by which rows of the factors, or of a result of so many columns, follow each other."""
+@dataclass(frozen=True)
+class Odd:
+    """A tensor of a product whose rows do not start on the grid: `step` elements from one to the next."""
+
+    tensor: str
+    step: int
+
+
+def misaligned(of: Arguments, columns: int | None) -> list[Odd]:
+    """The factors of a product, and its result of so many columns, whose rows do not start on the grid."""
     factors = [tensor for tensor in of.tensors() if len(tensor.dims) in (2, 3)]
     found = []
-    for tensor in factors[:2]:
+    for name, tensor in zip(("the first factor", "the second factor"), factors, strict=False):
         step = row_step(tensor)
         if step > 1 and step * tensor.item % GRID_BYTES:
-            found.append(step)
+            found.append(Odd(name, step))
     if columns and columns > 1 and factors and columns * ITEM_SIZES[factors[0].type] % GRID_BYTES:
-        found.append(columns)
+        found.append(Odd("the result", columns))
     return found
 
 
