@@ -7,8 +7,11 @@ import numpy as np
 from gpuwhy.roofline.view import View
 from gpuwhy.roofline.waste.attention import attention
 from gpuwhy.roofline.waste.base import WORTH, Concerned, Waste
+from gpuwhy.roofline.waste.casts import round_trips
 from gpuwhy.roofline.waste.elementwise import elementwise
-from gpuwhy.roofline.waste.others import copies, layout, round_trips, small_kernels, unfused_optimizer
+from gpuwhy.roofline.waste.latency import small_kernels
+from gpuwhy.roofline.waste.layout import copies, layout
+from gpuwhy.roofline.waste.optimizer import unfused_optimizer
 from gpuwhy.roofline.waste.precision import precision
 from gpuwhy.roofline.waste.recompute import recompute
 from gpuwhy.roofline.waste.shape import shape

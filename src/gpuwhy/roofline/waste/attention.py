@@ -9,11 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from gpuwhy.arrays import unique
-from gpuwhy.roofline.view import Group, View
+from gpuwhy.roofline.view import Group, Rows, View
 from gpuwhy.roofline.waste.base import Waste, concerned
 
 SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::_safe_softmax", "aten::_masked_softmax")
 PRODUCTS = ("aten::bmm", "aten::baddbmm", "aten::matmul")
+PRECISIONS = ("bf16", "fp16", "fp32")
 PREPARING = ("aten::copy_", "aten::mul", "aten::mul_", "aten::div", "aten::div_")
 HEADED = 4
 """Dimensions of a tensor of heads: batch, heads, length, width."""
@@ -21,20 +22,21 @@ LEAST_KEYS = 16
 """Shorter rows are something else's softmax (experts, classes)."""
 
 
+Scores = tuple[int, int, int]
+"""Elements of a tensor of scores, and its last two dimensions in ascending order."""
+
+
 def attention(view: View) -> list[Waste]:
     """One entry for all attention that is written out."""
-    softmax = {shape for g in view.groups if g.name in SOFTMAX and (shape := _scores(g)) is not None}
-    products = [g for g in view.groups if g.name in PRODUCTS and g.arguments is not None]
-    shapes = {shape for shape in softmax if any(_is_product_of(g, shape, view) for g in products)}
+    softmax = {scores for group in view.groups if group.name in SOFTMAX for scores in _scores(group)}
+    products = [group for group in view.groups if group.name in PRODUCTS and softmax & _matrices(group, view)]
+    shapes = softmax & {matrix for group in products for matrix in _matrices(group, view)}
     if not shapes:
         return []
-    factors = {count for g in products for shape in shapes if _is_product_of(g, shape, view) for count in _factors(g)}
-    some = [g for g in view.groups if any(_touches(g, shape, view) for shape in shapes) or _prepares(g, factors)]
-    rows = unique(np.concatenate([g.rows for g in some]))
-    best = max(view.ceilings.flops.get(p, 0.0) for p in ("bf16", "fp16", "fp32")) if view.ceilings else np.inf
-    compute = np.nan_to_num(view.flops[rows]) / best * 1e9
-    fused_bytes = sum(view.within(g.rows, view.moved) - _score_bytes(g, shapes, view) for g in products if g in some)
-    memory = fused_bytes / view.ceilings.dram_bytes_per_s * 1e9 if view.ceilings else 0.0
+    factors = {tensor.count for group in products if group.arguments for tensor in group.arguments.tensors()}
+    around = [g for g in view.groups if g.name not in PRODUCTS and (_touches(g, shapes) or _prepares(g, factors))]
+    rows = unique(np.concatenate([group.rows for group in products + around]))
+    fused_bytes = sum(_bytes_without(group, shapes, view) for group in products)
     return [
         Waste(
             "attention",
@@ -42,64 +44,62 @@ def attention(view: View) -> list[Waste]:
             "torch.nn.functional.scaled_dot_product_attention (is_causal=True in place of a causal mask)",
             rows,
             int(view.ns[rows].sum()),
-            int(max((compute * view.share[rows]).sum(), memory)),
+            _least_ns(view, rows, fused_bytes),
             concerned(view.groups, view, rows),
             bytes=int(view.within(rows, view.moved)),
-            least_bytes=int(max(fused_bytes, 0)),
+            least_bytes=int(fused_bytes),
         )
     ]
 
 
-def _scores(group: Group) -> tuple[int, int, int] | None:
-    """(elements, queries, keys) of a softmax over the last dimension of scores."""
+def _least_ns(view: View, rows: Rows, fused_bytes: float) -> int:
+    """The products' FLOPs in the fastest precision of attention, or the bytes that remain."""
+    if view.ceilings is None:
+        return 0
+    best = max((view.ceilings.flops.get(precision, 0.0) for precision in PRECISIONS), default=0.0)
+    compute = view.within(rows, view.flops) / best * 1e9 if best else 0.0
+    return int(max(compute, fused_bytes / view.ceilings.dram_bytes_per_s * 1e9))
+
+
+def _shape(count: int, rows: int, columns: int) -> Scores:
+    return count, min(rows, columns), max(rows, columns)
+
+
+def _scores(group: Group) -> set[Scores]:
+    """The scores that a softmax over the last dimension of batches of heads goes over."""
     tensor = group.arguments.tensor(0) if group.arguments is not None else None
     if tensor is None or len(tensor.dims) < 3 or tensor.dims[-1] < LEAST_KEYS:
-        return None
-    return tensor.count, tensor.dims[-2], tensor.dims[-1]
+        return set()
+    return {_shape(tensor.count, *tensor.dims[-2:])}
 
 
-def _is_product_of(group: Group, shape: tuple[int, int, int], view: View) -> bool:
-    """Whether a product makes such scores, or multiplies them."""
+def _matrices(group: Group, view: View) -> set[Scores]:
+    """The factors and the result of a batched product."""
     work = view.work_of(int(group.rows[0]))
     if work is None or work.matmul is None:
-        return False
+        return set()
     m = work.matmul
-    count, queries, keys = shape
-    made = (m.batch * m.m * m.n, m.m, m.n), (m.batch * m.m * m.k, m.m, m.k), (m.batch * m.k * m.n, m.k, m.n)
-    return any(one in ((count, queries, keys), (count, keys, queries)) for one in made)
+    return {_shape(m.batch * rows * columns, rows, columns) for rows, columns in ((m.m, m.n), (m.m, m.k), (m.k, m.n))}
 
 
-def _touches(group: Group, shape: tuple[int, int, int], view: View) -> bool:
-    if group.name in PRODUCTS:
-        return _is_product_of(group, shape, view)
-    if group.arguments is None:
-        return False
-    return any(
-        tensor.count == shape[0] and tensor.dims[-2:] in (shape[1:], shape[:0:-1])
-        for tensor in group.arguments.tensors()
-        if len(tensor.dims) > 2
-    )
-
-
-def _factors(group: Group) -> list[int]:
-    """Elements of a product's factors."""
-    return [tensor.count for tensor in group.arguments.tensors()] if group.arguments is not None else []
+def _touches(group: Group, shapes: set[Scores]) -> bool:
+    """Whether an operator works on scores."""
+    tensors = group.arguments.tensors() if group.arguments is not None else []
+    return any(len(t.dims) > 2 and _shape(t.count, *t.dims[-2:]) in shapes for t in tensors)
 
 
 def _prepares(group: Group, factors: set[int]) -> bool:
     """Whether an operator copies or scales queries, keys or values, as batches of heads, for the products."""
-    if group.arguments is None or group.name not in PREPARING:
-        return False
-    return any(len(tensor.dims) >= HEADED and tensor.count in factors for tensor in group.arguments.tensors())
+    tensors = group.arguments.tensors() if group.arguments is not None and group.name in PREPARING else []
+    return any(len(tensor.dims) >= HEADED and tensor.count in factors for tensor in tensors)
 
 
-def _score_bytes(group: Group, shapes: set[tuple[int, int, int]], view: View) -> float:
-    """Bytes of scores that a product reads or writes in the window."""
+def _bytes_without(group: Group, shapes: set[Scores], view: View) -> float:
+    """Bytes of a product in the window, without those of scores that it reads or writes."""
     work = view.work_of(int(group.rows[0]))
+    moved = view.within(group.rows, view.moved)
     if work is None or work.matmul is None or not work.read + work.written:
-        return 0.0
-    counts = {shape[0] for shape in shapes}
-    m = work.matmul
-    item = work.written / max(m.batch * m.m * m.n, 1)
-    part = sum(item * n for n in (m.batch * m.m * m.k, m.batch * m.k * m.n, m.batch * m.m * m.n) if n in counts)
-    return view.within(group.rows, view.moved) * min(part / (work.read + work.written), 1.0)
+        return moved
+    item = work.written / max(work.matmul.batch * work.matmul.m * work.matmul.n, 1)
+    scores = sum(count * item for count, *_ in _matrices(group, view) & shapes)
+    return moved * max(1 - scores / (work.read + work.written), 0.0)
