@@ -16,12 +16,14 @@ ALIKE = 0.02
 """Work that differs by less counts as the same."""
 
 
-def lenders(timeline: Timeline, known: NDArray[np.bool_], weight: NDArray[np.float64]) -> NDArray[np.int64]:
-    """For each operation the row of one that lends it its work, -1 for none. `weight`: FLOPs and bytes together."""
+def lenders(
+    timeline: Timeline, known: NDArray[np.bool_], wanting: NDArray[np.bool_], weight: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """For each operation that wants work the row of one that lends it, or -1. `weight`: FLOPs and bytes together."""
     ops = timeline.ops
     lender = np.full(len(ops), -1, np.int64)
     rows = np.flatnonzero((ops.kind == OpKind.KERNEL) & (ops.blocks != MISSING))
-    if not len(rows) or not known[rows].any() or known[rows].all():
+    if not len(rows) or not known[rows].any() or not wanting[rows].any():
         return lender
     _, kind = combined([ops.name[rows], ops.blocks[rows], ops.threads[rows]])
     kinds = int(kind.max()) + 1
@@ -34,6 +36,6 @@ def lenders(timeline: Timeline, known: NDArray[np.bool_], weight: NDArray[np.flo
     same = np.zeros(kinds, bool)
     lent = np.isfinite(low)
     same[lent] = high[lent] - low[lent] <= ALIKE * high[lent]
-    wanting = np.flatnonzero(~has & same[kind])
-    lender[rows[wanting]] = one[kind[wanting]]
+    served = np.flatnonzero(wanting[rows] & ~has & same[kind])
+    lender[rows[served]] = one[kind[served]]
     return lender

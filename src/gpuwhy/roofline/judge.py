@@ -127,11 +127,12 @@ def _use(looked: View, rows: Rows) -> Use:
     by_bound = np.bincount(looked.bound[rows], ns, len(Bound)).astype(np.int64)
     known = rows[np.isfinite(looked.reachable[rows])]
     known_ns = int(looked.ns[known].sum())
-    least = np.minimum(looked.reachable[known], looked.length[known]) * looked.share[known]
+    reachable = np.minimum(looked.reachable[known], looked.length[known])
+    least = float((reachable * looked.charged[known]).sum())
     return Use(
         ns=int(ns.sum()),
         known_ns=known_ns,
-        efficiency=float(least.sum()) / known_ns if known_ns else None,
+        efficiency=least / known_ns if known_ns else None,
         bounds={one.name.lower(): int(by_bound[one]) for one in Bound if by_bound[one]},
         flops=looked.within(rows, looked.flops),
         bytes=looked.within(rows, looked.moved),

@@ -8,7 +8,7 @@ as those gradients need. Only where both agree is the number believed.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_right
 from dataclasses import replace
 
 import numpy as np
@@ -22,15 +22,21 @@ from gpuwhy.timeline import MISSING, CallKind, Timeline
 CHUNK = 65536
 """Elements a block of `multi_tensor_apply` (kChunkSize in PyTorch's MultiTensorApply.cuh)."""
 ON_LISTS = re.compile(r"aten::_(fused|foreach)_\w+$")
+COUNTERS = re.compile(r"aten::_foreach_(add|sub)_?$")
 ACCUMULATED = "torch::autograd::AccumulateGrad"
 
 
-def on_long_lists(timeline: Timeline, owner: NDArray[np.int64]) -> dict[int, Work]:
+def on_long_lists(timeline: Timeline, owner: NDArray[np.int64], replay: NDArray[np.int64]) -> dict[int, Work]:
     """The work of calls, among the owners of operations, that only their blocks tell."""
     calls = timeline.calls
     table = timeline.names_like(ON_LISTS)
     rows = np.flatnonzero((owner >= 0) & (timeline.ops.blocks != MISSING))
     rows = rows[table[calls.name[owner[rows]]]]
+    if len(rows):  # of a call that is replayed, one replay
+        _, place = np.unique(owner[rows], return_inverse=True)
+        first = np.full(int(place.max()) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(first, place, replay[rows])
+        rows = rows[replay[rows] == first[place]]
     blocks = {call: int(timeline.ops.blocks[rows[some]].sum()) for call, some in by_value(owner[rows])}
     gradients = _gradients(timeline)
     rank = [thread.rank for thread in timeline.threads]
@@ -48,7 +54,8 @@ def on_long_lists(timeline: Timeline, owner: NDArray[np.int64]) -> dict[int, Wor
             continue
         key = rank[calls.thread[call]], int(calls.name[call]), blocks[call]
         own = gradients.get(rank[calls.thread[call]])
-        elements = own.before(int(calls.start[call]), blocks[call]) if own is not None else None
+        counts = COUNTERS.match(timeline.names[calls.name[call]]) is not None
+        elements = own.before(int(calls.start[call]), blocks[call], counts) if own is not None else None
         work = known.get(key)
         if elements is not None:
             same = int(calls.name[call]), number, elements
@@ -70,13 +77,13 @@ class _Gradients:
         self.blocks = -(-self.count // CHUNK)
         self.since = 0  # first gradient after the last step
 
-    def before(self, start: int, blocks: int) -> tuple[int, int] | None:
+    def before(self, start: int, blocks: int, counts: bool) -> tuple[int, int] | None:
         """Elements, and bytes an element, of the gradients that a call with so many blocks goes over.
 
-        They are those since the last step; several backward passes accumulate the same ones again. To be asked in
-        the order of time.
+        They are those since the last step; several backward passes accumulate the same ones again. A call that may
+        count (`counts`) can also have one number a tensor, such as its steps. To be asked in the order of time.
         """
-        high = bisect_left(self.end, start)
+        high = bisect_right(self.end, start)
         low = self.since if self.since < high else 0
         total, items = int(self.blocks[low:high].sum()), set(self.item[low:high].tolist())
         if len(items) != 1 or not total or not blocks:
@@ -85,7 +92,7 @@ class _Gradients:
         if total % blocks == 0 and self._repeat(low, high, passes):
             self.since = high
             return int(self.count[low:high].sum()) // passes, items.pop()
-        if (high - low) % blocks == 0:  # a number for each tensor, such as its count of steps
+        if counts and (high - low) % blocks == 0:
             return blocks, 4
         return None
 

@@ -37,11 +37,12 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The operations of a device that the ledger charged time to, by start.
+    """The operations of a device that ran in the window, by start.
 
-    `row` are their rows in the timeline's operations; columns of `work` are of the whole timeline; the others are
-    parallel to `row`. `account` numbers `accounts`, `caller` is the call that an operation's work was taken from (for
-    borrowed work the lender's), or -1.
+    `ns` is what the ledger charged to each: 0 where it was hidden under another one all the time. `row` are their rows
+    in the timeline's operations; columns of `work` are of the whole timeline; the others are parallel to `row`.
+    `account` numbers `accounts`, `caller` is the call that an operation's work was taken from (for borrowed work the
+    lender's), or -1.
     """
 
     timeline: Timeline
@@ -77,7 +78,13 @@ class View:
 
     @cached_property
     def share(self) -> NDArray[np.float64]:
-        """The part of each operation that the window holds and that was charged to it."""
+        """The part of each operation that lies in the window: of its work, so much was done there."""
+        start, end = self.ledger.window.start, self.ledger.window.end
+        return np.asarray((np.minimum(self.ops.end, end) - np.maximum(self.ops.start, start)) / self.length)
+
+    @cached_property
+    def charged(self) -> NDArray[np.float64]:
+        """The part of each operation's time that was charged to it."""
         return np.asarray(self.ns / self.length)
 
     @cached_property
@@ -88,6 +95,10 @@ class View:
         if not len(rows):
             return []
         caller = self.caller[rows]
+        # A call is one call however many kernels it launched, and one more each time that a graph replays it.
+        replay = self.work.replay[self.row[rows]]
+        turn = np.where(self.work.lender[self.row[rows]] >= 0, self.row[rows], np.where(replay >= 0, replay, -1))
+        _, once = combined([caller, turn])
         first, kind = combined([calls.name[caller], calls.signature[caller]])
         order = np.argsort(kind, kind="stable")
         found = []
@@ -101,14 +112,11 @@ class View:
                     self.work.arguments.get(number),
                     self.timeline.signatures[number].dims,
                     mine,
-                    len(unique(self.row[mine] if self._borrowed(mine) else caller[some])),
+                    len(unique(once[some])),
                     int(self.ns[mine].sum()),
                 )
             )
         return sorted(found, key=lambda group: -group.ns)
-
-    def _borrowed(self, rows: Rows) -> bool:
-        return bool((self.work.lender[self.row[rows]] >= 0).any())
 
     def work_of(self, row: int) -> Work | None:
         """The work of the whole call that an operation belongs to."""
@@ -118,6 +126,10 @@ class View:
     def within(self, rows: Rows, column: NDArray[np.float64]) -> float:
         """The sum of a column (FLOPs, bytes, ns) over the parts of operations that lie in the window."""
         return float(np.nansum(column[rows] * self.share[rows]))
+
+    def least(self, rows: Rows, column: NDArray[np.float64]) -> int:
+        """The sum of ns that operations take at least, of the parts that were charged to them; each at most its own."""
+        return int(np.nansum(np.minimum(column[rows], self.length[rows]) * self.charged[rows]))
 
     def is_account(self, *names: str) -> NDArray[np.bool_]:
         """Operations of some accounts."""
@@ -136,7 +148,9 @@ def view(of: Basis, ledger: Ledger, work: OperationWork, judged: Efficiency, cei
     ns = np.zeros(part.stop - part.start, np.int64)
     charged = ledger.busy.row >= 0
     np.add.at(ns, ledger.busy.row[charged], ledger.busy.ns[charged])
-    local = np.flatnonzero(ns > 0)
+    ops = timeline.ops
+    inside = (ops.start[part] < ledger.window.end) & (ops.end[part] > ledger.window.start)
+    local = np.flatnonzero(inside & (ops.end[part] > ops.start[part]))
     row = local + part.start
     lender = work.lender[row]
     caller = np.where(lender >= 0, work.owner[lender], np.where(work.work[row] >= 0, work.owner[row], -1))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpuwhy.arrays import combined, unique
 from gpuwhy.roofline.arguments import ITEM_SIZES, Arguments, arguments
 from gpuwhy.roofline.borrow import lenders
-from gpuwhy.roofline.captures import captured_launches
+from gpuwhy.roofline.captures import REPLAY, captured_launches
 from gpuwhy.roofline.lists import on_long_lists
 from gpuwhy.roofline.operators import Work, has_formula, work_of
 from gpuwhy.timeline import MISSING, CallKind, OpKind, Timeline
@@ -42,8 +42,9 @@ class OperationWork:
 
     `owner` is the row of the call that the work was taken from, or -1; `work` numbers `works`, -1 for none. `flops`,
     `read`, `written` and `again` are the operation's part (see `operators.base.Work`), `part` its share of its call.
-    `lender` is the row of the operation that lent its work, -1 where it is its own. `arguments` are those of
-    the owners, by the number of their signature.
+    `lender` is the row of the operation that lent its work, -1 where it is its own; `replay` the launch of the graph
+    that replays it, -1 outside graphs that were captured within the recording. `arguments` are those of the owners, by
+    the number of their signature.
     """
 
     owner: NDArray[np.int64]
@@ -55,6 +56,7 @@ class OperationWork:
     written: NDArray[np.float64]
     again: NDArray[np.float64]
     lender: NDArray[np.int64]
+    replay: NDArray[np.int64]
     arguments: dict[int, Arguments | None]
 
 
@@ -90,14 +92,14 @@ def flops_of_calls(timeline: Timeline) -> float:
 def work_of_operations(timeline: Timeline) -> OperationWork:
     """The work of every device operation."""
     ops = timeline.ops
-    owner, replay = _owners(timeline)
+    owner, replay, silent = _owners(timeline)
     rows = np.flatnonzero(owner >= 0)
     read: dict[int, Arguments | None] = {}
     known, kind = _works(timeline, owner[rows], _items(timeline, rows), read)
     works, number = _numbered(known)
     work = np.full(len(ops), -1, np.int64)
     work[rows] = number[kind]
-    long = on_long_lists(timeline, owner)
+    long = on_long_lists(timeline, owner, replay)
     calls = np.array(sorted(long), np.int64)
     found, numbers = _numbered([long[call] for call in calls.tolist()])
     place = np.minimum(np.searchsorted(calls, owner), max(len(calls) - 1, 0))
@@ -107,13 +109,13 @@ def work_of_operations(timeline: Timeline) -> OperationWork:
     part = _parts(timeline, owner, replay, work)
     columns = np.array([(w.flops, w.read, w.written, w.again) for w in works], float).reshape(-1, 4)
     columns = np.concatenate([columns, np.full((1, 4), np.nan)])[work] * part[:, None]
-    lender = lenders(timeline, work >= 0, np.nansum(columns, axis=1))
+    lender = lenders(timeline, work >= 0, silent & (work < 0), np.nansum(columns, axis=1))
     borrowing = np.flatnonzero(lender >= 0)
     columns[borrowing], work[borrowing] = columns[lender[borrowing]], work[lender[borrowing]]
     part[borrowing] = part[lender[borrowing]]
     flops, moved_in, moved_out, again = columns.T.copy()
     _copies(timeline, flops, moved_in, moved_out, again)
-    return OperationWork(owner, work, works, part, flops, moved_in, moved_out, again, lender, read)
+    return OperationWork(owner, work, works, part, flops, moved_in, moved_out, again, lender, replay, read)
 
 
 def _numbered(known: list[Work | None]) -> tuple[list[Work], NDArray[np.int64]]:
@@ -127,8 +129,9 @@ def _numbered(known: list[Work | None]) -> tuple[list[Work], NDArray[np.int64]]:
     return works, number
 
 
-def _owners(timeline: Timeline) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each kernel the innermost candidate around its launch, -1 for none; and its replay, -1 outside graphs.
+def _owners(timeline: Timeline) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """For each kernel the innermost candidate around its launch, -1 for none; its replay, -1 outside graphs; and
+    whether its launch tells nothing: it was not recorded, it replays a graph, or no operator is around it.
 
     The launch of what a graph replays is the one of its capture.
     """
@@ -137,14 +140,18 @@ def _owners(timeline: Timeline) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     captured = captured_launches(timeline)
     replay = np.where(captured >= 0, ops.launch, -1).astype(np.int64)
     launch = np.where(captured >= 0, captured, ops.launch)
-    rows = np.flatnonzero((ops.kind == OpKind.KERNEL) & (launch >= 0))
+    silent = ops.kind == OpKind.KERNEL
+    rows = np.flatnonzero(silent & (launch >= 0))
     if not len(rows) or not len(nesting.call):
-        return owner, replay
+        return owner, replay, silent
     nearest = nesting.nearest(candidates(timeline)[nesting.call])
     piece = timeline.piece_at(launch[rows])
     found = np.where(piece >= 0, nearest[piece], -1)
     owner[rows] = np.where(found >= 0, nesting.call[found], -1)
-    return owner, replay
+    around = nesting.nearest((timeline.calls.kind == CallKind.OPERATOR)[nesting.call])
+    replays = timeline.names_like(REPLAY)[timeline.calls.name[launch[rows]]]
+    silent[rows] = replays | (np.where(piece >= 0, around[piece], -1) < 0)
+    return owner, replay, silent
 
 
 def _items(timeline: Timeline, rows: NDArray[np.int64]) -> NDArray[np.int64]:

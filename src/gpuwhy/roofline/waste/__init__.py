@@ -25,6 +25,8 @@ def wastes(view: View) -> list[Waste]:
     taken = np.zeros(len(view.row), bool)
     for waste in found:
         taken[waste.rows] = True
-    found += copies(view, taken)
+    for waste in copies(view, taken):
+        taken[waste.rows] = True
+        found.append(waste)
     found += [*elementwise(view, taken), *precision(view), *shape(view), *small_kernels(view)]
     return sorted(found, key=lambda waste: -waste.most_saved_ns)

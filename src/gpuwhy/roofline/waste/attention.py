@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuwhy.arrays import unique
+from gpuwhy.roofline.ceilings import Ceilings
 from gpuwhy.roofline.view import Group, Rows, View
 from gpuwhy.roofline.waste.base import Waste, concerned
 
@@ -31,7 +32,7 @@ def attention(view: View) -> list[Waste]:
     softmax = {scores for group in view.groups if group.name in SOFTMAX for scores in _scores(group)}
     products = [group for group in view.groups if group.name in PRODUCTS and softmax & _matrices(group, view)]
     shapes = softmax & {matrix for group in products for matrix in _matrices(group, view)}
-    if not shapes:
+    if not shapes or view.ceilings is None:
         return []
     factors = {tensor.count for group in products if group.arguments for tensor in group.arguments.tensors()}
     around = [g for g in view.groups if g.name not in PRODUCTS and (_touches(g, shapes) or _prepares(g, factors))]
@@ -44,7 +45,7 @@ def attention(view: View) -> list[Waste]:
             "torch.nn.functional.scaled_dot_product_attention (is_causal=True in place of a causal mask)",
             rows,
             int(view.ns[rows].sum()),
-            _least_ns(view, rows, fused_bytes),
+            _least_ns(view, view.ceilings, rows, fused_bytes),
             concerned(view.groups, view, rows),
             bytes=int(view.within(rows, view.moved)),
             least_bytes=int(fused_bytes),
@@ -52,13 +53,11 @@ def attention(view: View) -> list[Waste]:
     ]
 
 
-def _least_ns(view: View, rows: Rows, fused_bytes: float) -> int:
+def _least_ns(view: View, ceilings: Ceilings, rows: Rows, fused_bytes: float) -> int:
     """The products' FLOPs in the fastest precision of attention, or the bytes that remain."""
-    if view.ceilings is None:
-        return 0
-    best = max((view.ceilings.flops.get(precision, 0.0) for precision in PRECISIONS), default=0.0)
-    compute = view.within(rows, view.flops) / best * 1e9 if best else 0.0
-    return int(max(compute, fused_bytes / view.ceilings.dram_bytes_per_s * 1e9))
+    best = max((ceilings.flops.get(precision, 0.0) for precision in PRECISIONS), default=0.0)
+    compute = view.least(rows, view.flops / best * 1e9) if best else 0
+    return max(compute, int(fused_bytes / ceilings.dram_bytes_per_s * 1e9))
 
 
 def _shape(count: int, rows: int, columns: int) -> Scores:

@@ -26,11 +26,11 @@ def elementwise(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
     fusible = view.is_account(*FUSIBLE) & ~taken & (group_of >= 0)
     fusible &= np.isfinite(view.moved) & shaped[group_of]
     some, first = _chains(view, fusible)
-    if not len(some):
+    if not len(some) or view.ceilings is None:
         return []
-    moved = view.moved * view.share
+    moved = view.moved * view.charged
     now = np.add.reduceat(moved[some], first)
-    fused = _fused_bytes(view, np.split(group_of[some], first[1:])) * view.share[some[first]]
+    fused = _fused_bytes(view, np.split(group_of[some], first[1:])) * view.charged[some[first]]
     least = float(np.minimum(fused, now).sum())
     return [
         Waste(
@@ -39,7 +39,7 @@ def elementwise(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
             "torch.compile the model, or a fused kernel for the chain",
             some,
             int(view.ns[some].sum()),
-            int(least / view.ceilings.dram_bytes_per_s * 1e9) if view.ceilings is not None else 0,
+            int(least / view.ceilings.dram_bytes_per_s * 1e9),
             concerned(view.groups, view, some),
             bytes=int(now.sum()),
             least_bytes=int(least),
@@ -76,22 +76,24 @@ def _fused_bytes(view: View, chains: list[Rows]) -> NDArray[np.float64]:
     for place, chain in enumerate(chains):
         key = chain.tobytes()
         if key not in known:
-            known[key] = _fused([view.groups[number] for number in chain.tolist()])
+            known[key] = _fused([view.groups[number] for number in chain.tolist()], view)
         found[place] = known[key]
     return found
 
 
-def _fused(groups: list[Group]) -> float:
-    seen: set[tuple[tuple[int, ...], str]] = set()
-    total = 0.0
-    last = 0.0
+def _fused(groups: list[Group], view: View) -> float:
+    """What comes from outside, and the result of the last operator; alike is what has as many elements of one size."""
+    seen: set[tuple[int, float]] = set()
+    outside = last = 0.0
     for group in groups:
         tensors = group.arguments.tensors() if group.arguments is not None else []
-        size = max((tensor.count for tensor in tensors), default=0)
-        for tensor in tensors:
-            key = (tensor.dims, tensor.type)
-            if key not in seen:
-                seen.add(key)
-                total += tensor.bytes
-        last = max((float(tensor.bytes) for tensor in tensors if tensor.count == size), default=0.0)
-    return total + last
+        for tensor in tensors[1:] if group.name == "aten::copy_" else tensors:  # what is copied to is not read
+            if (tensor.count, tensor.item) not in seen:
+                seen.add((tensor.count, tensor.item))
+                outside += tensor.bytes
+        work = view.work_of(int(group.rows[0]))
+        last = work.written if work is not None else 0.0
+        count = max((tensor.count for tensor in tensors), default=0)
+        if count:
+            seen.add((count, last // count))  # the result, which the next one may read
+    return outside + last

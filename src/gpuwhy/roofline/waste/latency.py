@@ -21,7 +21,7 @@ def small_kernels(view: View) -> list[Waste]:
             "a larger batch, or fewer and larger kernels (torch.compile, fused=True or foreach=True optimizers)",
             rows,
             int(view.ns[rows].sum()),
-            int(view.within(rows, view.reachable)),
+            view.least(rows, view.reachable),
             concerned(view.groups, view, rows),
         )
     ]

@@ -28,7 +28,7 @@ def layout(view: View) -> list[Waste]:
         return []
     norms = [g.rows for g in view.groups if "batch_norm" in g.name and _is_image(g)]
     rows = unique(np.concatenate([np.flatnonzero(turned), *norms]))
-    least = np.where(turned[rows], 0.0, np.nan_to_num(view.reachable[rows]))
+    least = np.where(turned, 0.0, np.nan_to_num(view.reachable))
     return [
         Waste(
             "layout",
@@ -36,7 +36,7 @@ def layout(view: View) -> list[Waste]:
             "model.to(memory_format=torch.channels_last), and the inputs too",
             rows,
             int(view.ns[rows].sum()),
-            int((np.minimum(least, view.length[rows]) * view.share[rows]).sum()),
+            view.least(rows, least),
             concerned(view.groups, view, rows),
         )
     ]

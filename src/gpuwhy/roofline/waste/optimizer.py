@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuwhy.arrays import unique
 from gpuwhy.roofline.view import View
 from gpuwhy.roofline.waste.base import Waste, concerned
 
-READ_AND_WRITTEN = 2
-"""Tensors that the lightest operation on all parameters moves."""
+MOST_MOVED = 4
+"""Tensors that the heaviest operation on all parameters moves: three are read, one is written."""
 LEAST_PASSES = 3
-"""A fused step reads at least parameters and gradients, and writes parameters."""
-LEAST_CALLS = 3
-"""Calls a step below which an optimizer is fused, or as good as."""
+"""A fused step reads at least parameters and gradients, and writes parameters; fewer passes are as good as fused."""
+WHOLE = 0.1
+"""An operation goes over all parameters if it moves at least this part of what the heaviest one moves."""
 
 
 def unfused_optimizer(view: View) -> list[Waste]:
     """Time of an optimizer that goes over all parameters once for each operation of its formula."""
-    account = view.is_account("busy/optimizer")
+    account = view.is_account("busy/optimizer") & np.isfinite(view.moved)
     groups = [g for g in view.groups if account[g.rows[0]] and not g.name.startswith("aten::_fused_")]
-    if not groups:
+    moved: dict[str, float] = {}
+    for group in groups:
+        moved[group.name] = moved.get(group.name, 0.0) + view.within(group.rows, view.moved)
+    heaviest = max(moved.values(), default=0.0)
+    passes = sum(bytes_ >= WHOLE * heaviest for bytes_ in moved.values())
+    if passes < LEAST_PASSES or view.ceilings is None:
         return []
-    rows = np.concatenate([g.rows for g in groups])
-    rows = rows[account[rows] & np.isfinite(view.moved[rows])]
-    calls = unique(view.caller[rows])
-    steps = max(len(view.ledger.window.steps) if view.ledger.window.steps is not None else 1, 1)
-    largest = max((view.within(g.rows, view.moved) / READ_AND_WRITTEN for g in groups), default=0.0)
-    if len(calls) < LEAST_CALLS * steps or view.ceilings is None:
-        return []
-    least = LEAST_PASSES * largest
+    rows = np.sort(np.concatenate([group.rows for group in groups]))
+    least = LEAST_PASSES * heaviest / MOST_MOVED
     return [
         Waste(
             "elementwise",

@@ -33,17 +33,16 @@ def precision(view: View) -> list[Waste]:
         if then is None or not len(rows):
             continue
         fewer_bytes = 1.0 if then == "tf32" else 0.5
-        compute = view.flops[rows] / peaks[then] * 1e9
-        least = np.fmin(np.fmax(compute, fewer_bytes * view.memory[rows]), view.length[rows])
+        compute = view.flops / peaks[then] * 1e9
+        least = np.fmax(compute, fewer_bytes * view.memory)
         found.append(
             Waste(
                 "precision",
                 f"products in {now}, which this device does {peaks[then] / peaks[now]:.1f} times as fast in {then}",
-                MENDS[then]
-                + (f"; or, half of it, {MENDS['tf32']} for TF32" if (now, then) == ("fp32", "bf16") else ""),
+                MENDS[then] + (OR_TF32 if (now, then) == ("fp32", "bf16") and "tf32" in peaks else ""),
                 rows,
                 int(view.ns[rows].sum()),
-                int((least * view.share[rows]).sum()),
+                view.least(rows, least),
                 concerned(view.groups, view, rows),
             )
         )

@@ -7,6 +7,7 @@ with aligned rows are named: that a size is odd proves nothing.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,8 @@ GRID_BYTES = 16
 """Loads of the tensor cores' operands, and TMA's strides, come in multiples of it (CUTLASS, cuBLAS: alignment)."""
 PAD_TO = 64
 """Elements: a multiple that suits every tile."""
+ADDING = re.compile(r"aten::_?add\w*mm|aten::baddbmm")
+"""Their first argument is what is added."""
 SLOWER = 0.8
 """A misaligned product is named if its efficiency is below this part of what aligned ones reach."""
 USUAL = 0.6
@@ -49,7 +52,6 @@ def shape(view: View) -> list[Waste]:
     size = max(time, key=lambda step: time[step])
     group, bad = next((group, bad) for group, bad in slow if any(one.step == size for one in bad))
     which = " and ".join(one.tensor for one in bad if one.step == size)
-    least = view.reachable[rows]
     return [
         Waste(
             "shape",
@@ -58,7 +60,7 @@ def shape(view: View) -> list[Waste]:
             f"pad the dimension of {size} to {math.ceil(size / PAD_TO) * PAD_TO} (a multiple of {PAD_TO})",
             rows,
             int(view.ns[rows].sum()),
-            int((np.minimum(least, view.length[rows]) * view.share[rows]).sum()),
+            view.least(rows, view.reachable),
             concerned(view.groups, view, rows),
         )
     ]
@@ -68,7 +70,8 @@ def _odd(view: View, group: Group) -> list[Odd]:
     work = view.work_of(int(group.rows[0]))
     if group.arguments is None:
         return []
-    return misaligned(group.arguments, work.matmul.n if work is not None and work.matmul else None)
+    columns = work.matmul.n if work is not None and work.matmul else None
+    return misaligned(group.arguments, columns, first=1 if ADDING.match(group.name) else 0)
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,9 @@ class Odd:
     step: int
 
 
-def misaligned(of: Arguments, columns: int | None) -> list[Odd]:
-    """The factors of a product, and its result of so many columns, whose rows do not start on the grid."""
-    factors = [tensor for tensor in of.tensors() if len(tensor.dims) in (2, 3)]
+def misaligned(of: Arguments, columns: int | None, first: int = 0) -> list[Odd]:
+    """The factors of a product (tensors from `first` on), and its result of so many columns, with rows off the grid."""
+    factors = [tensor for tensor in of.tensors()[first:] if len(tensor.dims) in (2, 3)]
     found = []
     for name, tensor in zip(("the first factor", "the second factor"), factors, strict=False):
         step = row_step(tensor)
