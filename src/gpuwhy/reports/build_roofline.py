@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 
 from gpuwhy.reports import roofline_model as model
@@ -108,7 +107,7 @@ def _peaks(peaks: Peaks | None) -> model.PeaksInfo | None:
         return None
     return model.PeaksInfo(
         precision=peaks.precision,
-        flops_per_s=peaks.flops if math.isfinite(peaks.flops) else None,
+        flops_per_s=peaks.flops,
         dram_bytes_per_s=peaks.bytes_per_s,
         source=peaks.source,
     )

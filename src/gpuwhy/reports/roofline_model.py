@@ -23,8 +23,8 @@ class CeilingsInfo(msgspec.Struct, frozen=True, kw_only=True):
 class PeaksInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What MFU and MBU divide by."""
 
-    precision: str
-    """The one in which most FLOPs were done; `none` if there were none."""
+    precision: str | None
+    """The one in which most FLOPs were done; null, like its peak, if nothing was multiplied."""
     flops_per_s: float | None
     dram_bytes_per_s: float
     source: str

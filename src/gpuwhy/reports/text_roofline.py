@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from gpuwhy.reports import roofline_model as model
 from gpuwhy.reports.words import clean, ms, number
+from gpuwhy.roofline.judge import LEAST_KNOWN
+from gpuwhy.roofline.waste import WORTH
 
 LEAST_BOUND = 0.1
 """Bounds of a smaller part of an account are not told."""
 MOST_BOUNDS = 2
 LEAST_UNKNOWN = 0.02
-LEAST_KNOWN = 0.5
-"""Sums over all busy time are told if at least this part of it is known."""
 BOUNDS = {"unknown": "unknown", "kernel": "far from both ceilings"}
 MOST_CONCERNED = 3
 LONGEST_DIMS = 48
@@ -25,8 +25,7 @@ def use_line(use: model.AccountUse) -> str | None:
     if bounds == ["unknown"] or not bounds:
         return None
     told = ", ".join(
-        (f"{name}-bound" if name != "unknown" else "unknown")
-        + (f" {100 * parts[name]:.0f} %" if len(bounds) > 1 else "")
+        BOUNDS.get(name, f"{name}-bound") + (f" {100 * parts[name]:.0f} %" if len(bounds) > 1 else "")
         for name in bounds
     )
     if "link" in bounds:
@@ -55,21 +54,16 @@ def _figures(found: model.RooflineInfo) -> Iterator[tuple[str, str, str]]:
     if found.ceilings is None or found.peaks is None:
         return
     if found.known_share < LEAST_KNOWN:
-        yield "note", f"ceilings: {_source(found.ceilings)}", ""
         return
     least = "" if found.known_share > 1 - LEAST_UNKNOWN else "at least "
     if found.efficiency is not None:
         yield "row", "of what its work could reach at these ceilings", f"{100 * found.efficiency:.1f} %"
     if found.mfu is not None and found.peaks.flops_per_s:
-        peak = f"{number(found.peaks.flops_per_s / 1e12)} TFLOP/s"
-        yield (
-            "row",
-            f"MFU: FLOPs a second of the window, of the {found.peaks.precision} peak of {peak}",
-            _part(least, found.mfu),
-        )
+        peak = f"{number(found.peaks.flops_per_s / 1e12)} TFLOP/s in {found.peaks.precision}"
+        yield "row", f"MFU: FLOPs that were needed, of {peak}", _part(least, found.mfu)
     if found.mbu is not None:
         peak = f"{number(found.peaks.dram_bytes_per_s / 1e12)} TB/s"
-        yield "row", f"MBU: bytes that had to move a second of the window, of {peak}", _part(least, found.mbu)
+        yield "row", f"MBU: bytes that had to move, of {peak}", _part(least, found.mbu)
     if found.mfu is not None:
         yield "row", "busy time in kernels that use tensor cores", f"{100 * found.tensor_core_share:.1f} %"
     if found.flops_per_step and found.bytes_per_step:
@@ -103,7 +97,7 @@ def _wastes(found: model.RooflineInfo, parts: int, steps: bool) -> Iterator[tupl
     if not worth and found.known_share < LEAST_KNOWN:
         return
     if not worth:
-        yield "line", "nothing that is known of the busy time is worth 3 % of the window", ""
+        yield "line", f"nothing that is known of the busy time is worth {100 * WORTH:.0f} % of the window", ""
         yield "line", "", ""
         return
     unit = "ms a step" if steps else "ms"

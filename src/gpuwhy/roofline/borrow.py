@@ -1,7 +1,8 @@
 """Work for operations whose launch tells nothing: replays of graphs, and launches before the recording.
 
-The same kernel with the same grid does the same work. Where every other operation with an operation's name, blocks and
-threads has one and the same work, it is lent; where theirs differ, the work stays unknown.
+The same kernel with the same grid mostly does the same work, but not always: how long the sums of a product are, or the
+rows of a norm, shows in no grid. So work is lent only where every other operation with an operation's name, blocks and
+threads has one and the same work, and where it also took about as long as they did. Otherwise it stays unknown.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from gpuwhy.timeline import MISSING, OpKind, Timeline
 
 ALIKE = 0.02
 """Work that differs by less counts as the same."""
+AS_LONG = 1.25
+"""Factor by which an operation may be shorter or longer than all that could lend to it."""
 
 
 def lenders(
@@ -36,6 +39,11 @@ def lenders(
     same = np.zeros(kinds, bool)
     lent = np.isfinite(low)
     same[lent] = high[lent] - low[lent] <= ALIKE * high[lent]
-    served = np.flatnonzero(wanting[rows] & ~has & same[kind])
+    length = np.maximum(ops.end[rows] - ops.start[rows], 1).astype(float)
+    shortest, longest = np.full(kinds, np.inf), np.zeros(kinds)
+    np.minimum.at(shortest, kind[has], length[has])
+    np.maximum.at(longest, kind[has], length[has])
+    as_long = (length * AS_LONG >= shortest[kind]) & (length <= AS_LONG * longest[kind])
+    served = np.flatnonzero(wanting[rows] & ~has & same[kind] & as_long)
     lender[rows[served]] = one[kind[served]]
     return lender

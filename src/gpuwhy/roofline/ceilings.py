@@ -13,7 +13,7 @@ import re
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -159,6 +159,15 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
     l2_bytes_per_s: float | None
     details: Details | None = None
     """Only of a measurement."""
+
+    def peak(self, precision: str) -> float | None:
+        """FLOP/s of matrix products in a precision; None where that is not known."""
+        return peak(self.flops, precision)
+
+
+def peak(flops: Mapping[str, float], precision: str) -> float | None:
+    """FLOP/s of matrix products: in fp64, published apart for vector and matrix units, those of the faster ones."""
+    return max(filter(None, (flops.get(precision), flops.get(f"{precision}_tensor"))), default=None)
 
 
 # ---- The choice ----

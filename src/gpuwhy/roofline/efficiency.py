@@ -40,8 +40,13 @@ PRECISIONS = {
 }
 TF32 = re.compile(r"(?i)tf32|tensorop_s\d+gemm|_s1688|s16816tgemm|bf16x3")
 """Kernels that multiply fp32 on tensor cores."""
-WITHOUT_TENSOR_CORES = re.compile(r"(?i)simt|gemv|sgemm|dgemm(?!.*tensor)|dot_kernel|f32f32_f32f32|ffma")
+WITHOUT_TENSOR_CORES = re.compile(
+    r"(?i)simt|gemv|(volta|maxwell|pascal)_(h|s|d)gemm|sgemm|dgemm(?!.*tensor)|dot_kernel|f32f32_f32f32|ffma|scudnn"
+    r"|depthwise|wvSplitK|LLGemm|gemmk1"
+)
 """Kernels that multiply without tensor cores."""
+LEAST_TENSOR_GAIN = 3.0
+"""Vector units do fp16 at most twice as fast as fp32."""
 WITHIN_DEVICE = re.compile(r"Memcpy DtoD|.*DeviceToDevice")
 TENSOR_PRECISIONS = ("tf32", "bf16", "fp16", "fp8", "fp4", "int8")
 
@@ -89,13 +94,14 @@ def efficiency(timeline: Timeline, device: int, work: OperationWork, ceilings: C
     flops, moved = work.flops[part], work.read[part] + work.written[part]
     length = (ops.end - ops.start).astype(float)
     names, precision = _precisions(timeline, part, work, ceilings, flops / np.maximum(length, 1.0) * 1e9)
-    peak = np.array([_peak(name, ceilings) for name in names] + [np.nan])
+    known_peaks = [ceilings.peak(name) if ceilings is not None else None for name in names]
+    peak = np.array([np.nan if one is None else one for one in known_peaks] + [np.nan])
     compute = np.where(flops > 0, flops / peak[precision] * 1e9, np.where(np.isnan(flops), np.nan, 0.0))
     memory = moved / (ceilings.dram_bytes_per_s if ceilings is not None else np.nan) * 1e9
     reachable = np.maximum(compute, memory)  # NaN if either is
     bound = np.full(len(ops), Bound.UNKNOWN, np.int8)
     known = np.isfinite(reachable)
-    dram = traffic(timeline, part, work)
+    dram = traffic(timeline, part, work, ceilings.l2_bytes if ceilings is not None else None)
     passing = np.where(moved > 0, memory * dram / np.maximum(moved, 1e-9), 0.0)
     bound[known] = np.where(compute[known] > passing[known], Bound.COMPUTE, Bound.MEMORY)
     far = known & (np.fmax(compute, passing) < REACHED * length)
@@ -105,17 +111,16 @@ def efficiency(timeline: Timeline, device: int, work: OperationWork, ceilings: C
     reachable[link] = np.nan  # what the link can do depends on the host's memory, and is not in any table
     tensor = np.array([name in TENSOR_PRECISIONS for name in names] + [False])[precision]
     slow = np.array([WITHOUT_TENSOR_CORES.search(name) is not None for name in timeline.names], bool)
-    tensor &= (flops > 0) & ~slow[ops.name]
+    tensor &= (flops > 0) & ~slow[ops.name] & _has_tensor_cores(ceilings)
     return Efficiency(names, precision, tensor, dram, compute, memory, reachable, bound)
 
 
-def _peak(precision: str, ceilings: Ceilings | None) -> float:
-    """FLOP/s; NaN where the ceiling is not known."""
-    if ceilings is None:
-        return np.nan
-    if precision == "fp64":  # published apart for vector and matrix units; products use the faster ones
-        return max(ceilings.flops.get("fp64", np.nan), ceilings.flops.get("fp64_tensor", 0.0))
-    return ceilings.flops.get(precision, np.nan)
+def _has_tensor_cores(ceilings: Ceilings | None) -> bool:
+    """Whether the device multiplies narrow types so much faster than fp32 that it has units of its own for them."""
+    narrow = (
+        max((ceilings.peak(name) or 0.0 for name in ("fp16", "bf16")), default=0.0) if ceilings is not None else 0.0
+    )
+    return ceilings is not None and narrow > LEAST_TENSOR_GAIN * (ceilings.peak("fp32") or np.inf)
 
 
 def _precisions(

@@ -8,22 +8,24 @@ done. MBU is that of Databricks (2023): bytes that had to move over the publishe
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpuwhy.arrays import by_value
 from gpuwhy.ledger.partition import Basis, Ledger
 from gpuwhy.roofline import published
-from gpuwhy.roofline.ceilings import Ceilings
+from gpuwhy.roofline.ceilings import Ceilings, peak
 from gpuwhy.roofline.efficiency import Bound, efficiency
-from gpuwhy.roofline.operators import has_formula
+from gpuwhy.roofline.unknown import unknown
 from gpuwhy.roofline.view import Group, Rows, View, view
 from gpuwhy.roofline.waste import Waste, wastes
 from gpuwhy.roofline.work import OperationWork
-from gpuwhy.timeline import CallKind
+
+MOST_OPERATORS = 20
+"""Operators that are listed, those with most time."""
+LEAST_KNOWN = 0.5
+"""MFU, MBU and other sums are given if the work of at least this part of the busy time is known."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,10 @@ class OperatorUse:
 
 @dataclass(frozen=True)
 class Peaks:
-    """What MFU and MBU divide by."""
+    """What MFU and MBU divide by; precision and FLOP/s are None where nothing is multiplied."""
 
-    precision: str
-    flops: float
+    precision: str | None
+    flops: float | None
     bytes_per_s: float
     source: str
 
@@ -104,7 +106,7 @@ def judge(of: Basis, ledger: Ledger, work: OperationWork, ceilings: Ceilings | N
     peaks = _peaks(looked)
     seconds = looked.window_ns / 1e9
     work_ns = int(looked.ns[np.isfinite(looked.moved) & np.isfinite(looked.flops)].sum())
-    known = work_ns >= MOST_KNOWN * use.ns and peaks is not None
+    known = work_ns >= LEAST_KNOWN * use.ns and peaks is not None
     return Roofline(
         ceilings=ceilings,
         peaks=peaks,
@@ -114,10 +116,10 @@ def judge(of: Basis, ledger: Ledger, work: OperationWork, ceilings: Ceilings | N
         work_known_ns=work_ns,
         tensor_core_ns=int(looked.ns[looked.tensor_cores].sum()),
         recomputed_flops=recomputed,
-        mfu=(use.flops - recomputed) / seconds / peaks.flops if known and peaks is not None else None,
+        mfu=(use.flops - recomputed) / seconds / peaks.flops if known and peaks is not None and peaks.flops else None,
         mbu=use.bytes / seconds / peaks.bytes_per_s if known and peaks is not None else None,
         wastes=found,
-        unknown=_unknown(looked),
+        unknown=unknown(looked),
         shapes_recorded=bool((of.timeline.calls.signature >= 0).any()),
     )
 
@@ -157,73 +159,8 @@ def _peaks(looked: View) -> Peaks | None:
         name: float(flops[looked.precision == number].sum()) for number, name in enumerate(looked.precisions)
     }
     precision = max(by_precision, key=lambda name: by_precision[name])
-    known = row.flops if row is not None else ceilings.flops
-    peak = max(known.get(precision, 0.0), known.get(f"{precision}_tensor", 0.0))
-    if not by_precision[precision]:
-        precision, peak = "none", float("inf")
-    if not peak:
-        return None
+    multiplied = precision if by_precision[precision] else None
+    flops_per_s = peak(row.flops if row is not None else ceilings.flops, multiplied) if multiplied else None
     bandwidth = row.dram_bytes_per_s if row is not None else ceilings.dram_bytes_per_s
-    return Peaks(precision, peak, bandwidth, f"published for the {row.name}" if row is not None else ceilings.source)
-
-
-COLLECTIVE, NO_LAUNCH, REPLAYED, NO_OPERATOR, NO_SHAPES = -5, -4, -3, -2, -1
-REASONS = {
-    NO_LAUNCH: "launch not recorded",
-    REPLAYED: "replayed from a graph, and no such kernel ran elsewhere",
-    NO_OPERATOR: "no operator around the launch",
-    NO_SHAPES: "shapes not recorded",
-    COLLECTIVE: "collectives",
-}
-GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
-MOST_OPERATORS = 20
-"""Operators that are listed, those with most time."""
-MOST_KNOWN = 0.5
-"""MFU and MBU are given if the work of at least this part of the busy time is known."""
-
-
-def _unknown(looked: View) -> list[tuple[str, int]]:
-    """Why work is not known, and for how many ns, the most first."""
-    calls, names = looked.timeline.calls, looked.timeline.names
-    if not len(calls):
-        return [(REASONS[NO_LAUNCH], int(looked.ns.sum()))] if len(looked.row) else []
-    rows = np.flatnonzero(~np.isfinite(looked.moved) | ~np.isfinite(looked.flops))
-    operator = _operators_around(looked, rows)
-    inside = operator >= 0
-    why = np.where(looked.ops.launch[rows] < 0, NO_LAUNCH, NO_OPERATOR)
-    shaped = calls.signature[operator[inside]] >= 0
-    why[inside] = np.where(shaped, calls.name[operator[inside]], NO_SHAPES)
-    replayed = looked.timeline.names_like(GRAPH_LAUNCH)[calls.name[np.maximum(looked.ops.launch[rows], 0)]]
-    why[replayed & (looked.ops.launch[rows] >= 0)] = REPLAYED
-    why[looked.is_account("busy/communication")[rows]] = COLLECTIVE
-    found = _without_ceiling(looked)
-    for code, some in by_value(why):
-        name = names[code] if code >= 0 else ""
-        reason = REASONS.get(code) or (f"shapes do not tell: {name}" if has_formula(name) else f"no formula: {name}")
-        found.append((reason, int(looked.ns[rows[some]].sum())))
-    return sorted(found, key=lambda item: -item[1])
-
-
-def _without_ceiling(looked: View) -> list[tuple[str, int]]:
-    """Operations whose work is known, but not what the device can do."""
-    if looked.ceilings is None:
-        return []
-    rows = np.isfinite(looked.moved) & np.isfinite(looked.flops) & (looked.bound == Bound.UNKNOWN)
-    return [
-        (f"no ceiling for {looked.precisions[number]} on this device", int(looked.ns[rows][some].sum()))
-        for number, some in by_value(looked.precision[rows])
-        if number >= 0
-    ]
-
-
-def _operators_around(looked: View, rows: Rows) -> NDArray[np.int64]:
-    """The innermost operator around each operation's launch, -1 for none."""
-    calls, nesting = looked.timeline.calls, looked.timeline.nesting
-    found = np.full(len(rows), -1, np.int64)
-    launched = np.flatnonzero(looked.ops.launch[rows] >= 0)
-    if len(launched) and len(nesting.call):
-        nearest = nesting.nearest((calls.kind == CallKind.OPERATOR)[nesting.call])
-        piece = looked.timeline.piece_at(looked.ops.launch[rows[launched]])
-        around = np.where(piece >= 0, nearest[piece], -1)
-        found[launched] = np.where(around >= 0, nesting.call[around], -1)
-    return found
+    source = f"published for the {row.name}" if row is not None else ceilings.source
+    return Peaks(multiplied, flops_per_s, bandwidth, source)

@@ -26,16 +26,21 @@ from gpuwhy.timeline import Timeline
 
 SPREAD = 2.6
 """2 if a wave covered a square; real ones are wider than high."""
+CACHED = 1 / 3
+"""Part of the second-level cache that holds what is read again from wave to wave."""
 CACHED_BYTES = 20e6
-"""Of the factors, what the cache (60 MB on an H200) holds from wave to wave."""
+"""The same where its size is not known: of an H200's 60 MB."""
 TILE = re.compile(r"(?<!\d)(\d{2,3})x(\d{2,3})(?:x\d+)?_")
 USUAL_TILE = 128 * 256
 """Elements of the result that a block works on: 32-bit sums in half of a multiprocessor's registers."""
 USUAL_SM_COUNT = 108
 
 
-def traffic(timeline: Timeline, part: slice, work: OperationWork) -> NDArray[np.float64]:
-    """Bytes through the device's memory of each operation of one device; NaN where its work is not known."""
+def traffic(timeline: Timeline, part: slice, work: OperationWork, l2_bytes: int | None) -> NDArray[np.float64]:
+    """Bytes through the device's memory of each operation of one device; NaN where its work is not known.
+
+    `l2_bytes` is the size of its second-level cache, None where that is not known.
+    """
     total = work.read[part] + work.written[part] + np.nan_to_num(work.again[part])
     number, name = work.work[part], timeline.ops.name[part]
     is_product = np.array([one.matmul is not None for one in work.works] + [False])
@@ -43,16 +48,20 @@ def traffic(timeline: Timeline, part: slice, work: OperationWork) -> NDArray[np.
     if not len(rows):
         return total
     sm_count = timeline.devices[timeline.ops.device[part.start]].sm_count or USUAL_SM_COUNT
+    cached = l2_bytes * CACHED if l2_bytes else CACHED_BYTES
     first, kind = combined([number[rows], name[rows]])
     more = np.array(
-        [read_again(work.works[number[row]], timeline.names[name[row]], sm_count) for row in rows[first].tolist()]
+        [
+            read_again(work.works[number[row]], timeline.names[name[row]], sm_count, cached)
+            for row in rows[first].tolist()
+        ]
     )
     total[rows] += more[kind] * work.part[part][rows]
     return total
 
 
-def read_again(work: Work, kernel: str, sm_count: int) -> float:
-    """Bytes of the factors that a matrix product reads beyond reading them once."""
+def read_again(work: Work, kernel: str, sm_count: int, cached: float) -> float:
+    """Bytes of the factors that a matrix product reads beyond reading them once; `cached` of them stay in the cache."""
     shape = work.matmul
     if shape is None or not min(shape.batch, shape.m, shape.n, shape.k):
         return 0.0
@@ -61,6 +70,6 @@ def read_again(work: Work, kernel: str, sm_count: int) -> float:
     if shape.m * shape.n <= wave:
         return 0.0
     item = work.read / max(shape.batch * (shape.m + shape.n) * shape.k, 1)
-    area = wave + (CACHED_BYTES / (SPREAD * shape.k * item)) ** 2
+    area = wave + (cached / (SPREAD * shape.k * item)) ** 2
     panels = SPREAD * shape.batch * shape.m * shape.n * shape.k * item / math.sqrt(area)
     return max(panels - work.read, 0.0)

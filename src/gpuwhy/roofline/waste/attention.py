@@ -30,14 +30,15 @@ Scores = tuple[int, int, int]
 def attention(view: View) -> list[Waste]:
     """One entry for all attention that is written out."""
     softmax = {scores for group in view.groups if group.name in SOFTMAX for scores in _scores(group)}
-    products = [group for group in view.groups if group.name in PRODUCTS and softmax & _matrices(group, view)]
-    shapes = softmax & {matrix for group in products for matrix in _matrices(group, view)}
+    products = [(group, found) for group in view.groups if group.name in PRODUCTS and (found := _matrices(group, view))]
+    shapes = softmax & {found[0] for _, found in products} & {factor for _, found in products for factor in found[1:]}
     if not shapes or view.ceilings is None:
         return []
-    factors = {tensor.count for group in products if group.arguments for tensor in group.arguments.tensors()}
+    some = [group for group, found in products if shapes.intersection(found)]
+    factors = {tensor.count for group in some if group.arguments for tensor in group.arguments.tensors()}
     around = [g for g in view.groups if g.name not in PRODUCTS and (_touches(g, shapes) or _prepares(g, factors))]
-    rows = unique(np.concatenate([group.rows for group in products + around]))
-    fused_bytes = sum(_bytes_without(group, shapes, view) for group in products)
+    rows = unique(np.concatenate([group.rows for group in some + around]))
+    fused_bytes = sum(_bytes_without(group, shapes, view) for group in some)
     return [
         Waste(
             "attention",
@@ -72,13 +73,13 @@ def _scores(group: Group) -> set[Scores]:
     return {_shape(tensor.count, *tensor.dims[-2:])}
 
 
-def _matrices(group: Group, view: View) -> set[Scores]:
-    """The factors and the result of a batched product."""
+def _matrices(group: Group, view: View) -> list[Scores]:
+    """The result and the factors of a batched product."""
     work = view.work_of(int(group.rows[0]))
     if work is None or work.matmul is None:
-        return set()
+        return []
     m = work.matmul
-    return {_shape(m.batch * rows * columns, rows, columns) for rows, columns in ((m.m, m.n), (m.m, m.k), (m.k, m.n))}
+    return [_shape(m.batch * rows * columns, rows, columns) for rows, columns in ((m.m, m.n), (m.m, m.k), (m.k, m.n))]
 
 
 def _touches(group: Group, shapes: set[Scores]) -> bool:
@@ -100,5 +101,5 @@ def _bytes_without(group: Group, shapes: set[Scores], view: View) -> float:
     if work is None or work.matmul is None or not work.read + work.written:
         return moved
     item = work.written / max(work.matmul.batch * work.matmul.m * work.matmul.n, 1)
-    scores = sum(count * item for count, *_ in _matrices(group, view) & shapes)
+    scores = sum(count * item for count, *_ in shapes.intersection(_matrices(group, view)))
     return moved * max(1 - scores / (work.read + work.written), 0.0)

@@ -7,27 +7,25 @@ import numpy as np
 from gpuwhy.roofline.view import View
 from gpuwhy.roofline.waste.base import Waste, concerned
 
-MOST_MOVED = 4
-"""Tensors that the heaviest operation on all parameters moves: three are read, one is written."""
 LEAST_PASSES = 3
 """A fused step reads at least parameters and gradients, and writes parameters; fewer passes are as good as fused."""
 WHOLE = 0.1
-"""An operation goes over all parameters if it moves at least this part of what the heaviest one moves."""
+"""An operation goes over all parameters if it writes at least this part of what the heaviest one does."""
 
 
 def unfused_optimizer(view: View) -> list[Waste]:
     """Time of an optimizer that goes over all parameters once for each operation of its formula."""
     account = view.is_account("busy/optimizer") & np.isfinite(view.moved)
-    groups = [g for g in view.groups if account[g.rows[0]] and not g.name.startswith("aten::_fused_")]
-    moved: dict[str, float] = {}
+    groups = [g for g in view.groups if account[g.rows].all() and not g.name.startswith("aten::_fused_")]
+    written: dict[str, float] = {}
     for group in groups:
-        moved[group.name] = moved.get(group.name, 0.0) + view.within(group.rows, view.moved)
-    heaviest = max(moved.values(), default=0.0)
-    passes = sum(bytes_ >= WHOLE * heaviest for bytes_ in moved.values())
-    if passes < LEAST_PASSES or view.ceilings is None:
+        written[group.name] = written.get(group.name, 0.0) + view.within(group.rows, view.work.written[view.row])
+    most = max(written.values(), default=0.0)
+    passes = [bytes_ for bytes_ in written.values() if bytes_ >= WHOLE * most]
+    if len(passes) < LEAST_PASSES or view.ceilings is None:
         return []
     rows = np.sort(np.concatenate([group.rows for group in groups]))
-    least = LEAST_PASSES * heaviest / MOST_MOVED
+    least = LEAST_PASSES * min(passes)  # the least: an operation may come more than once a step
     return [
         Waste(
             "elementwise",

@@ -24,8 +24,7 @@ def precision(view: View) -> list[Waste]:
     """One entry a precision that is slower than need be on this device."""
     if view.ceilings is None:
         return []
-    peaks = dict(view.ceilings.flops)
-    peaks["fp64"] = max(peaks.get("fp64", 0.0), peaks.get("fp64_tensor", 0.0))
+    peaks = {name: peak for name in view.precisions if (peak := view.ceilings.peak(name))}
     found = []
     for now, others in BETTER.items():
         then = next((other for other in others if peaks.get(other, 0.0) >= FASTER * peaks.get(now, np.inf)), None)

@@ -23,6 +23,8 @@ FORWARD = re.compile(
 """Operators that are their own forward pass: backward passes call others."""
 LEAST_KINDS = 2
 """Different operators that must come again: one alone may be some function's own backward pass."""
+CUDA = 1
+"""Number of the kind of device (c10::DeviceType) whose memory it is; HIP reports the same."""
 SPARE = 0.5
 """Memory is there to spare while the allocator's peak is below this part of the device's."""
 
@@ -93,6 +95,8 @@ def _mend(view: View) -> str:
 
 def _peak(view: View) -> int | None:
     """The most bytes that torch's allocator had reserved on the device, None where that was not recorded."""
-    memory = view.timeline.memory
-    reserved: NDArray[np.int64] = memory.reserved[(memory.device_type == 1) & (memory.reserved != MISSING)]
+    memory, device = view.timeline.memory, view.timeline.devices[view.ledger.device]
+    rank = np.array([thread.rank for thread in view.timeline.threads] + [device.rank], np.int64)[memory.thread]
+    own = (memory.device == device.number) & (rank == device.rank) & (memory.device_type == CUDA)
+    reserved: NDArray[np.int64] = memory.reserved[own & (memory.reserved != MISSING)]
     return int(reserved.max()) if len(reserved) else None

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuwhy.roofline.arguments import ITEM_SIZES, Arguments, Tensor
 from gpuwhy.roofline.efficiency import Bound
-from gpuwhy.roofline.view import Group, View
+from gpuwhy.roofline.view import Group, Rows, View
 from gpuwhy.roofline.waste.base import Waste, concerned
 
 GRID_BYTES = 16
@@ -55,7 +55,7 @@ def shape(view: View) -> list[Waste]:
     return [
         Waste(
             "shape",
-            f"matrix products off the tensor cores' grid: in {group.name} rows of {which} are {size:,} elements long, "
+            f"matrix products off the tensor cores' grid: in {group.name} rows of {which} are {size} elements long, "
             f"no multiple of {GRID_BYTES} bytes",
             f"pad the dimension of {size} to {math.ceil(size / PAD_TO) * PAD_TO} (a multiple of {PAD_TO})",
             rows,
@@ -96,13 +96,14 @@ def misaligned(of: Arguments, columns: int | None, first: int = 0) -> list[Odd]:
 
 
 def row_step(tensor: Tensor) -> int:
-    """Elements from one row (or column) of a matrix to the next, along the dimension that is not contiguous."""
-    if tensor.strides is None:
-        return tensor.dims[-1]
-    return max(tensor.strides[-2:])
+    """Elements from one row (or column) of a matrix to the next, along the dimension that is not contiguous.
+
+    0 where the strides are not recorded: a transposed matrix then looks like any other.
+    """
+    return max(tensor.strides[-2:]) if tensor.strides is not None else 0
 
 
-def _efficiency(view: View, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float:
+def _efficiency(view: View, rows: Rows) -> float:
     known = rows[np.isfinite(view.reachable[rows])]
     time = float(view.length[known].sum())
     return float(view.reachable[known].sum()) / time if time else 1.0
