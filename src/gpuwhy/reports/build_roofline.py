@@ -6,12 +6,23 @@ from dataclasses import asdict
 
 from gpuwhy.reports import roofline_model as model
 from gpuwhy.roofline.judge import Peaks, Roofline
+from gpuwhy.roofline.unknown import REASONS, REPLAYED
 from gpuwhy.roofline.waste import WORTH
 
 SHAPES_ADVICE = (
     "record with torch.profiler.profile(record_shapes=True): the work of each operator (FLOPs and bytes), how near it "
     "comes to what the device can do, MFU, and what is wrong with the busy time (precision, shapes, fusion, attention)"
 )
+OPERATORS_ADVICE = (
+    "record the host too, with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True); "
+    "without operators nothing tells what a kernel works on"
+)
+GRAPH_ADVICE = (
+    "let the recording begin before the graph is captured: what it replays has the shapes of its capture, or of the "
+    "same kernels run without the graph"
+)
+MOSTLY = 0.5
+"""Part of the busy time that must be replays of unknown graphs for the advice on them."""
 DEVICE_ADVICE = "run `gpuwhy ceilings` on the device: what it measures is used for profiles of that device from then on"
 
 
@@ -58,6 +69,7 @@ def build_roofline(found: Roofline, window_ns: int, steps: int, samples: int | N
             model.OperatorUse(
                 name=one.name,
                 dims=one.dims,
+                types=one.types,
                 calls=one.calls,
                 ns=one.use.ns,
                 share=one.use.ns / window_ns,
@@ -118,6 +130,10 @@ def _rate(total: float, ns: int) -> float | None:
 
 
 def _advice(found: Roofline) -> str | None:
+    """What to do about what is not known most."""
     if not found.shapes_recorded:
-        return SHAPES_ADVICE
-    return DEVICE_ADVICE if found.ceilings is None else None
+        return SHAPES_ADVICE if found.operators_recorded else OPERATORS_ADVICE
+    if found.ceilings is None:
+        return DEVICE_ADVICE
+    replayed = sum(ns for why, ns in found.unknown if why == REASONS[REPLAYED])
+    return GRAPH_ADVICE if replayed > MOSTLY * found.use.ns else None

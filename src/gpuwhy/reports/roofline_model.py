@@ -54,7 +54,8 @@ class OperatorUse(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     dims: str
-    """As the file writes them, JSON."""
+    """As the file writes them, JSON; so too `types`."""
+    types: str
     calls: int
     ns: int
     share: float
@@ -72,6 +73,7 @@ class Concerned(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     dims: str
+    types: str
     calls: int
     ns: int
 

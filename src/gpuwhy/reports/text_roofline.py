@@ -13,7 +13,8 @@ LEAST_BOUND = 0.1
 """Bounds of a smaller part of an account are not told."""
 MOST_BOUNDS = 2
 LEAST_UNKNOWN = 0.02
-BOUNDS = {"unknown": "unknown", "kernel": "far from both ceilings"}
+BOUNDS = {"unknown": "unknown", "kernel": "far from both"}
+"""Of the ceilings of compute and memory."""
 MOST_CONCERNED = 3
 LONGEST_DIMS = 48
 
@@ -24,15 +25,16 @@ def use_line(use: model.AccountUse) -> str | None:
     bounds = [name for name in sorted(parts, key=lambda n: -parts[n]) if parts[name] >= LEAST_BOUND][:MOST_BOUNDS]
     if bounds == ["unknown"] or not bounds:
         return None
-    told = ", ".join(
-        BOUNDS.get(name, f"{name}-bound") + (f" {100 * parts[name]:.0f} %" if len(bounds) > 1 else "")
-        for name in bounds
-    )
+    labels = {name: BOUNDS.get(name, f"{name}-bound") for name in bounds}
+    if len(bounds) > 1:
+        told = ", ".join(f"{label} {100 * parts[name]:.0f} %" for name, label in labels.items())
+    else:
+        told = labels[bounds[0]]
     if "link" in bounds:
         told = f"at {number(use.bytes / use.ns)} GB/s, {told}" if use.bytes else told
     if use.efficiency is None or not use.known_ns:
         return told
-    return f"{100 * use.efficiency:.0f} % of what this work could reach, {told}"
+    return f"{100 * use.efficiency:.0f} % of what it could reach, {told}"
 
 
 def section(found: model.RooflineInfo, parts: int, steps: bool) -> Iterator[tuple[str, str, str]]:
@@ -42,7 +44,7 @@ def section(found: model.RooflineInfo, parts: int, steps: bool) -> Iterator[tupl
         why = "what this device can do is not known" if found.known_share or found.flops else "not known"
         yield "note", f"{why}: {found.advice}", ""
     elif found.advice:
-        yield "note", f"not known: {found.advice}", ""
+        yield "note", f"{'not' if found.known_share < LEAST_UNKNOWN else 'mostly not'} known: {found.advice}", ""
     yield from _figures(found)
     yield from _unknown(found)
     yield "line", "", ""
@@ -57,7 +59,11 @@ def _figures(found: model.RooflineInfo) -> Iterator[tuple[str, str, str]]:
         return
     least = "" if found.known_share > 1 - LEAST_UNKNOWN else "at least "
     if found.efficiency is not None:
-        yield "row", "of what its work could reach at these ceilings", f"{100 * found.efficiency:.1f} %"
+        yield (
+            "row",
+            "of what its work could reach at the ceilings of compute and memory",
+            f"{100 * found.efficiency:.1f} %",
+        )
     if found.mfu is not None and found.peaks.flops_per_s:
         peak = f"{number(found.peaks.flops_per_s / 1e12)} TFLOP/s in {found.peaks.precision}"
         yield "row", f"MFU: FLOPs that were needed, of {peak}", _part(least, found.mfu)
@@ -116,10 +122,32 @@ def _wastes(found: model.RooflineInfo, parts: int, steps: bool) -> Iterator[tupl
         for one in waste.operators[:MOST_CONCERNED]:
             often = one.calls / parts
             count = f"{often:,.0f} ×" if often >= 1 else f"{one.calls} in all ×"
-            yield "more", f"{count} {clean(one.name)} {_dims(one.dims)}", ms(one.ns / parts)
+            yield (
+                "more",
+                f"{count} {clean(one.name)} {_dims(one.dims)} {_types(one.types)}".rstrip(),
+                ms(one.ns / parts),
+            )
         yield "mend", f"→ {clean(waste.mend)}", ""
     yield "note", "what can be saved is a bound, not a prediction, and bounds do not add up", ""
     yield "line", "", ""
+
+
+TYPES = {
+    "c10::BFloat16": "bf16",
+    "c10::Half": "fp16",
+    "float": "fp32",
+    "double": "fp64",
+    "long int": "int64",
+    "int": "int32",
+    "bool": "bool",
+    "c10::Float8_e4m3fn": "fp8",
+}
+
+
+def _types(text: str) -> str:
+    """The different types of the tensors, in order."""
+    found = {short: text.index(f'"{name}"') for name, short in TYPES.items() if f'"{name}"' in text}
+    return ", ".join(sorted(found, key=lambda short: found[short]))
 
 
 def _dims(text: str) -> str:

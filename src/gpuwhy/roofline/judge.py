@@ -21,6 +21,7 @@ from gpuwhy.roofline.unknown import unknown
 from gpuwhy.roofline.view import Group, Rows, View, view
 from gpuwhy.roofline.waste import Waste, wastes
 from gpuwhy.roofline.work import OperationWork
+from gpuwhy.timeline import CallKind
 
 MOST_OPERATORS = 20
 """Operators that are listed, those with most time."""
@@ -57,6 +58,7 @@ class OperatorUse:
 
     name: str
     dims: str
+    types: str
     calls: int
     precision: str | None
     use: Use
@@ -93,6 +95,7 @@ class Roofline:
     mbu: float | None
     wastes: list[Waste]
     unknown: list[tuple[str, int]]
+    operators_recorded: bool
     shapes_recorded: bool
 
 
@@ -120,6 +123,7 @@ def judge(of: Basis, ledger: Ledger, work: OperationWork, ceilings: Ceilings | N
         mbu=use.bytes / seconds / peaks.bytes_per_s if known and peaks is not None else None,
         wastes=found,
         unknown=unknown(looked),
+        operators_recorded=bool((of.timeline.calls.kind == CallKind.OPERATOR).any()),
         shapes_recorded=bool((of.timeline.calls.signature >= 0).any()),
     )
 
@@ -145,7 +149,7 @@ def _use(looked: View, rows: Rows) -> Use:
 def _operator(looked: View, group: Group) -> OperatorUse:
     precision = int(looked.precision[group.rows[0]])
     name = looked.precisions[precision] if precision >= 0 else None
-    return OperatorUse(group.name, group.dims, group.calls, name, _use(looked, group.rows))
+    return OperatorUse(group.name, group.dims, group.types, group.calls, name, _use(looked, group.rows))
 
 
 def _peaks(looked: View) -> Peaks | None:

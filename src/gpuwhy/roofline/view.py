@@ -25,11 +25,12 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Operations of one operator with the same arguments: `rows` of the view, their calls, time and work."""
+    """Operations of one operator with the same arguments: `rows` of the view, their calls and time."""
 
     name: str
     arguments: Arguments | None
     dims: str
+    types: str
     rows: Rows
     calls: int
     ns: int
@@ -111,6 +112,7 @@ class View:
                     self.timeline.names[calls.name[call]],
                     self.work.arguments.get(number),
                     self.timeline.signatures[number].dims,
+                    self.timeline.signatures[number].types,
                     mine,
                     len(unique(once[some])),
                     int(self.ns[mine].sum()),

@@ -16,10 +16,11 @@ MOST_OPERATORS = 16
 
 @dataclass(frozen=True)
 class Concerned:
-    """One operator of a waste: its name, the shapes of its arguments, calls and ns in the window."""
+    """One operator of a waste: its name, shapes and types of its arguments, calls and ns in the window."""
 
     name: str
     dims: str
+    types: str
     calls: int
     ns: int
 
@@ -58,5 +59,7 @@ def concerned(groups: Iterable[Group], view: View, rows: Rows) -> list[Concerned
         mine = group.rows[wanted[group.rows]]
         ns = int(view.ns[mine].sum())
         if ns:
-            found.append(Concerned(group.name, group.dims, max(group.calls * len(mine) // len(group.rows), 1), ns))
+            found.append(
+                Concerned(group.name, group.dims, group.types, max(group.calls * len(mine) // len(group.rows), 1), ns)
+            )
     return sorted(found, key=lambda one: -one.ns)[:MOST_OPERATORS]
