@@ -173,6 +173,8 @@ DAMAGED: dict[str, bytes] = {
     "no bandwidth": json.dumps({**GOOD, "dram_bytes_per_s": 0}).encode(),
     "negative": json.dumps({**GOOD, "flops": {"bf16": -1.0}}).encode(),
     "not a number": json.dumps({**GOOD, "flops": {"bf16": None}}).encode(),
+    "tiny": json.dumps({**GOOD, "dram_bytes_per_s": 1e-300}).encode(),
+    "of 400 digits": json.dumps({**GOOD, "flops": {"bf16": 10**400}}).encode(),
     "infinite": json.dumps({**GOOD, "flops": {"bf16": 1.0}}).replace("1.0}", "1e999}").encode(),
     "no name": json.dumps({**GOOD, "device": ""}).encode(),
     "huge": b" " * (kept.LARGEST_FILE + 1),

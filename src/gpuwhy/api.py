@@ -21,6 +21,9 @@ from gpuwhy.trust.limits import EXPORT_ADVICE
 
 NO_WORK_HINT = "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] while the model runs on the GPU"
 
+MOST_SAMPLES = 10**15
+"""More samples than a step of any program has; what is larger would not survive a division."""
+
 
 def load(*paths: str, on_progress: Progress | None = None) -> Timeline:
     """Read profiles, each a rank, into one `Timeline`.
@@ -65,6 +68,8 @@ def explain(
     Raises:
         GpuwhyError: no input can be used, or nothing ran on a device in the chosen window.
     """
+    if samples is not None and not 1 <= samples <= MOST_SAMPLES:
+        raise GpuwhyError("no step has so many samples", hint="a whole number from 1 on")
     timelines = [path for path in paths if isinstance(path, Timeline)]
     if timelines and len(paths) > 1:
         raise GpuwhyError("explain takes paths, or one timeline")

@@ -23,7 +23,7 @@ def render(known: Ceilings, console: Console) -> None:
     about = [
         clean(known.device),
         f"{known.sm_count} SMs" if known.sm_count else "",
-        details.capability or "" if details else "",
+        clean(details.capability or "") if details else "",
     ]
     console.print(Text(" · ".join(filter(None, about)), style="bold"))
     console.print(Text(clean(known.source), style="dim"))

@@ -67,6 +67,8 @@ SCALAR_TYPES = {
 MAX_DIMENSIONS = 64
 MAX_SIZE = 2**50
 """Beyond these, of one dimension or of all elements, it is no tensor but damage."""
+MAX_ARGUMENTS, MAX_LIST = 128, 64
+"""More arguments than any operator has, and more tensors than PyTorch writes of a list (30): damage, or an attack."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ def _lists(text: str) -> str:
 def arguments(signature: Signature) -> Arguments | None:
     """The arguments behind a signature; None where the texts are damaged or do not fit together."""
     dims, types = _decoded(signature.dims), _decoded(signature.types)
-    if dims is None or types is None or len(dims) != len(types):
+    if dims is None or types is None or len(dims) != len(types) or len(dims) > MAX_ARGUMENTS:
         return None
     strides = _decoded(signature.strides)
     values = _decoded(signature.values)
@@ -204,6 +206,8 @@ def _argument(dims: Any, type_: Any, strides: Any, value: Any) -> Argument:
 
 def _tensors(dims: Any, strides: Any) -> list[Tensor]:
     """Tensors of a list, whose type is not written: `""` stands for it."""
+    if len(dims) > MAX_LIST:
+        raise ValueError("longer than PyTorch writes a list")
     if not isinstance(strides, list) or len(strides) != len(dims):
         strides = [None] * len(dims)
     return [_tensor(d, "", s) for d, s in zip(dims, strides, strict=True)]
@@ -214,4 +218,6 @@ def _tensor(dims: Any, type_: str, strides: Any) -> Tensor:
     if len(sizes) > MAX_DIMENSIONS or any(not 0 <= size < MAX_SIZE for size in sizes) or math.prod(sizes) > MAX_SIZE:
         raise ValueError("no sizes")
     steps = tuple(int(step) for step in strides) if isinstance(strides, list) and len(strides) == len(sizes) else None
+    if steps is not None and any(abs(step) > MAX_SIZE for step in steps):
+        raise ValueError("no strides")
     return Tensor(sizes, type_, steps)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpuwhy.arrays import unique
 from gpuwhy.ledger.classes import KERNELS, OPERATORS, classify
-from gpuwhy.timeline import CallKind, DeviceOps, OpKind, Timeline
+from gpuwhy.timeline import CallKind, OpKind, Timeline
 
 Rows = NDArray[np.int64]
 
@@ -54,12 +54,16 @@ def captured_launches(timeline: Timeline) -> Rows:
         return found
     order = replayed[np.lexsort((timeline.ops.start[replayed], launch[replayed]))]
     by_kernel, of_call = _classes(timeline, captures)
+    agreeing: dict[tuple[bytes, bytes], list[_Capture]] = {}  # replays of one graph look alike
     for rows in np.split(order, np.flatnonzero(np.diff(launch[order])) + 1):
         start = int(timeline.calls.start[launch[rows[0]]])
-        for capture in reversed(captures):
-            if capture.end <= start and _agree(timeline.ops, capture, rows, by_kernel, of_call):
-                found[rows] = capture.launch
-                break
+        kind, products = timeline.ops.kind[rows], by_kernel[timeline.ops.name[rows]] == 1
+        key = kind.tobytes(), products.tobytes()
+        if key not in agreeing:
+            agreeing[key] = [capture for capture in captures if _agree(capture, kind, products, of_call)]
+        before = [capture for capture in agreeing[key] if capture.end <= start]
+        if before:
+            found[rows] = before[-1].launch
     return found
 
 
@@ -119,10 +123,8 @@ def _classes(timeline: Timeline, captures: list[_Capture]) -> tuple[NDArray[np.i
     return by_kernel, of_call
 
 
-def _agree(
-    ops: DeviceOps, capture: _Capture, rows: Rows, by_kernel: NDArray[np.int16], of_call: NDArray[np.int16]
-) -> bool:
-    """Whether the operations of a replay can be those of a capture."""
-    if len(rows) != len(capture.launch) or (ops.kind[rows] != capture.kind).any():
+def _agree(capture: _Capture, kind: NDArray[np.int8], products: NDArray[np.bool_], of_call: NDArray[np.int16]) -> bool:
+    """Whether operations of these kinds, of which some are products, can be those of a capture."""
+    if len(kind) != len(capture.launch) or (kind != capture.kind).any():
         return False
-    return not ((by_kernel[ops.name[rows]] == 1) & (of_call[capture.launch] == 0)).any()
+    return not (products & (of_call[capture.launch] == 0)).any()

@@ -7,7 +7,6 @@ Knows neither torch nor the driver: choosing costs the reading of a few small fi
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import re
 import sys
@@ -24,6 +23,8 @@ from gpuwhy.roofline import published
 
 Note = Callable[[str], None]
 
+LARGEST_FIGURE = 10**24
+"""FLOP/s or bytes/s; what is larger (or below 1) is damage, and would not survive a division."""
 LARGEST_FILE = 1_000_000
 """Bytes; what is larger was not written by `save`."""
 
@@ -300,7 +301,7 @@ def _plausible(ceilings: Ceilings) -> bool:
         number for number in (ceilings.sm_count, ceilings.l2_bytes, ceilings.l2_bytes_per_s) if number is not None
     ]
     figures: Iterable[float] = [*ceilings.flops.values(), ceilings.dram_bytes_per_s, *optional]
-    return bool(ceilings.device) and all(math.isfinite(figure) and figure > 0 for figure in figures)
+    return bool(ceilings.device) and all(1 <= figure <= LARGEST_FIGURE for figure in figures)
 
 
 def encode(value: Ceilings | list[Ceilings]) -> str:

@@ -74,7 +74,8 @@ class _Gradients:
     def __init__(self, end: NDArray[np.int64], count: NDArray[np.int64], item: NDArray[np.int64]) -> None:
         order = np.argsort(end, kind="stable")
         self.end, self.count, self.item = end[order].tolist(), count[order], item[order]
-        self.blocks = -(-self.count // CHUNK)
+        self.blocks_up_to = np.append(0, np.cumsum(-(-self.count // CHUNK)))
+        self.changes_up_to = np.append(0, np.cumsum(np.diff(self.item, prepend=self.item[:1]) != 0))
         self.since = 0  # first gradient after the last step
 
     def before(self, start: int, blocks: int, counts: bool) -> tuple[int, int] | None:
@@ -85,13 +86,13 @@ class _Gradients:
         """
         high = bisect_right(self.end, start)
         low = self.since if self.since < high else 0
-        total, items = int(self.blocks[low:high].sum()), set(self.item[low:high].tolist())
-        if len(items) != 1 or not total or not blocks:
+        total = int(self.blocks_up_to[high] - self.blocks_up_to[low])
+        if total <= 0 or blocks <= 0 or self.changes_up_to[high] != self.changes_up_to[low + 1]:
             return None
         passes = total // blocks
         if total % blocks == 0 and self._repeat(low, high, passes):
             self.since = high
-            return int(self.count[low:high].sum()) // passes, items.pop()
+            return int(self.count[low:high].sum()) // passes, int(self.item[low])
         if counts and (high - low) % blocks == 0:
             return blocks, 4
         return None

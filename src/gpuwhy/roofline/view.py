@@ -120,6 +120,14 @@ class View:
             )
         return sorted(found, key=lambda group: -group.ns)
 
+    @cached_property
+    def group_of(self) -> Rows:
+        """For each operation the number of its group, -1 for none."""
+        found = np.full(len(self.row), -1, np.int64)
+        for number, group in enumerate(self.groups):
+            found[group.rows] = number
+        return found
+
     def work_of(self, row: int) -> Work | None:
         """The work of the whole call that an operation belongs to."""
         number = int(self.work.work[self.row[row]])

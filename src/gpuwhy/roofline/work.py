@@ -22,7 +22,7 @@ from gpuwhy.roofline.operators import Work, has_formula, work_of
 from gpuwhy.timeline import MISSING, CallKind, OpKind, Timeline
 
 ITEM_OF_KERNEL = re.compile(
-    r"OpaqueType<(\d+)u?>|(?:Functor|FunctorOn\w+|Op|kernel\w*|CatArrayBatchedCopy\w*)<(?:\d+, )?(?:at::native::)?"
+    r"OpaqueType<(\d{1,3})u?>|(?:Functor|FunctorOn\w+|Op|kernel\w*|CatArrayBatchedCopy\w*)<(?:\d+, )?(?:at::native::)?"
     r"(float|double|c10::BFloat16|c10::Half|bool|long|int|unsigned char|signed char|short)\b"
 )
 """Where the name of a kernel tells the type of the elements."""

@@ -46,6 +46,9 @@ LONGEST_NS = 24 * 3600 * 10**9
 FARTHEST_NS = 2 * 10**18
 """A start that lies further (63 years) from the middle one is taken for damage, and sums of times fit into int64."""
 
+MOST_BLOCKS = 2**48
+"""A grid of more blocks is damage: it would run for days."""
+
 WHOLE_MICROSECONDS = ("K0", "K1", "K2a", "K2")
 """Eras whose times are integers."""
 
@@ -280,7 +283,8 @@ def _product(text: str) -> int:
         return MISSING
     if not all(isinstance(size, int) and 0 < size < 2**31 for size in sizes):
         return MISSING
-    return min(math.prod(sizes), 2**62)
+    product = math.prod(sizes)
+    return product if product < MOST_BLOCKS else MISSING
 
 
 def _device(rank: int, number: int, properties: dict[str, Any]) -> Device:

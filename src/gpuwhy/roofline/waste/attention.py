@@ -47,7 +47,7 @@ def attention(view: View) -> list[Waste]:
             rows,
             int(view.ns[rows].sum()),
             _least_ns(view, view.ceilings, rows, fused_bytes),
-            concerned(view.groups, view, rows),
+            concerned(view, rows),
             bytes=int(view.within(rows, view.moved)),
             least_bytes=int(fused_bytes),
         )

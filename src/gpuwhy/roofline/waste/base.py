@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from gpuwhy.roofline.view import Group, Rows, View
+from gpuwhy.roofline.view import Rows, View
 
 WORTH = 0.03
 """Part of the window that a mend must be able to save to be worth naming."""
@@ -50,16 +49,15 @@ class Waste:
         return max(self.ns - self.least_ns, 0)
 
 
-def concerned(groups: Iterable[Group], view: View, rows: Rows) -> list[Concerned]:
+def concerned(view: View, rows: Rows) -> list[Concerned]:
     """The operators that have most time among some rows."""
-    wanted = np.zeros(len(view.row), bool)
-    wanted[rows] = True
+    number = view.group_of[rows]
+    rows, number = rows[number >= 0], number[number >= 0]
+    ns, count = np.bincount(number, view.ns[rows]), np.bincount(number)
     found = []
-    for group in groups:
-        mine = group.rows[wanted[group.rows]]
-        ns = int(view.ns[mine].sum())
-        if ns:
-            found.append(
-                Concerned(group.name, group.dims, group.types, max(group.calls * len(mine) // len(group.rows), 1), ns)
-            )
-    return sorted(found, key=lambda one: -one.ns)[:MOST_OPERATORS]
+    for place in np.argsort(-ns, kind="stable")[:MOST_OPERATORS].tolist():
+        if ns[place]:
+            group = view.groups[place]
+            calls = max(group.calls * int(count[place]) // len(group.rows), 1)
+            found.append(Concerned(group.name, group.dims, group.types, calls, int(ns[place])))
+    return found

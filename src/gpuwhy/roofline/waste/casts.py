@@ -33,6 +33,6 @@ def round_trips(view: View) -> list[Waste]:
             some,
             int(view.ns[some].sum()),
             0,
-            concerned(view.groups, view, some),
+            concerned(view, some),
         )
     ]

@@ -19,9 +19,7 @@ FUSIBLE = ("busy/elementwise", "busy/normalization", "busy/reduction", "busy/sof
 
 def elementwise(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
     """One entry for all chains; `taken` are operations that another rule has named."""
-    group_of = np.full(len(view.row), -1, np.int64)
-    for number, group in enumerate(view.groups):
-        group_of[group.rows] = number
+    group_of = view.group_of
     shaped = np.array([_has_tensors(group) for group in view.groups] + [False], bool)
     fusible = view.is_account(*FUSIBLE) & ~taken & (group_of >= 0)
     fusible &= np.isfinite(view.moved) & shaped[group_of]
@@ -40,7 +38,7 @@ def elementwise(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
             some,
             int(view.ns[some].sum()),
             int(least / view.ceilings.dram_bytes_per_s * 1e9),
-            concerned(view.groups, view, some),
+            concerned(view, some),
             bytes=int(now.sum()),
             least_bytes=int(least),
         )

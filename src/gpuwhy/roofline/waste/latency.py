@@ -23,6 +23,6 @@ def small_kernels(view: View) -> list[Waste]:
             rows,
             int(view.ns[rows].sum()),
             view.least(rows, view.reachable),
-            concerned(view.groups, view, rows),
+            concerned(view, rows),
         )
     ]

@@ -45,7 +45,7 @@ def layout(view: View) -> list[Waste]:
             rows,
             int(view.ns[rows].sum()),
             view.least(rows, least),
-            concerned(view.groups, view, rows),
+            concerned(view, rows),
         )
     ]
 
@@ -69,7 +69,7 @@ def copies(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
             rows,
             int(view.ns[rows].sum()),
             0,
-            concerned(view.groups, view, rows),
+            concerned(view, rows),
         )
     ]
 

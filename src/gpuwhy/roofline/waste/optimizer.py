@@ -34,7 +34,7 @@ def unfused_optimizer(view: View) -> list[Waste]:
             rows,
             int(view.ns[rows].sum()),
             int(least / view.ceilings.dram_bytes_per_s * 1e9),
-            concerned(groups, view, rows),
+            concerned(view, rows),
             bytes=int(view.within(rows, view.moved)),
             least_bytes=int(least),
         )

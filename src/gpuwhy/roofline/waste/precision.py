@@ -42,7 +42,7 @@ def precision(view: View) -> list[Waste]:
                 rows,
                 int(view.ns[rows].sum()),
                 view.least(rows, least),
-                concerned(view.groups, view, rows),
+                concerned(view, rows),
             )
         )
     return found

@@ -14,7 +14,7 @@ from gpuwhy.arrays import combined, unique
 from gpuwhy.ledger.classes import BACKWARD
 from gpuwhy.roofline.view import Rows, View
 from gpuwhy.roofline.waste.base import Waste, concerned
-from gpuwhy.timeline import MISSING, CallKind
+from gpuwhy.timeline import CallKind
 
 FORWARD = re.compile(
     r"aten::(linear|layer_norm|rms_norm|batch_norm|group_norm|conv[123]d|conv_transpose[123]d|convolution|gelu|relu|silu"
@@ -64,7 +64,7 @@ def recompute(view: View) -> list[Waste]:
             chosen,
             int(view.ns[chosen].sum()),
             0,
-            concerned(view.groups, view, chosen),
+            concerned(view, chosen),
         )
     ]
 
@@ -98,5 +98,5 @@ def _peak(view: View) -> int | None:
     memory, device = view.timeline.memory, view.timeline.devices[view.ledger.device]
     rank = np.array([thread.rank for thread in view.timeline.threads] + [device.rank], np.int64)[memory.thread]
     own = (memory.device == device.number) & (rank == device.rank) & (memory.device_type == CUDA)
-    reserved: NDArray[np.int64] = memory.reserved[own & (memory.reserved != MISSING)]
+    reserved: NDArray[np.int64] = memory.reserved[own & (memory.reserved >= 0)]
     return int(reserved.max()) if len(reserved) else None

@@ -61,7 +61,7 @@ def shape(view: View) -> list[Waste]:
             rows,
             int(view.ns[rows].sum()),
             view.least(rows, view.reachable),
-            concerned(view.groups, view, rows),
+            concerned(view, rows),
         )
     ]
 
