@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -15,6 +16,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 os.environ["GPUWHY_CACHE"] = tempfile.mkdtemp(prefix="gpuwhy-tests-")
 """Published peaks everywhere, whatever `gpuwhy ceilings` measured on this machine."""
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in the background deaf to interrupts, and the programs under test would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(os.environ.get("GPUWHY_SHARED") or Path(__file__).resolve().parents[2] / "shared")
 """Recorded profiles and measured truths: too large for the repository, so not everybody has them."""
