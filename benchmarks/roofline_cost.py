@@ -31,6 +31,7 @@ NOTHING = Roofline(
     wastes=[],
     unknown=[],
     shapes_recorded=True,
+    operators_recorded=True,
 )
 
 
