@@ -67,8 +67,9 @@ SCALAR_TYPES = {
 MAX_DIMENSIONS = 64
 MAX_SIZE = 2**50
 """Beyond these, of one dimension or of all elements, it is no tensor but damage."""
-MAX_ARGUMENTS, MAX_LIST = 128, 64
-"""More arguments than any operator has, and more tensors than PyTorch writes of a list (30): damage, or an attack."""
+MAX_ARGUMENTS, MAX_LIST = 4096, 64
+"""More arguments than any generated kernel has (as many as tensors that it works on, and a GPU's parameters of a kernel
+end at 32,764 bytes), and more tensors than PyTorch writes of a list (30): damage, or an attack."""
 
 
 @dataclass(frozen=True)
