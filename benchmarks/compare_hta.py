@@ -20,7 +20,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import random
 import statistics
 import subprocess
 import sys
@@ -35,6 +34,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from grow_profile import add_rank
+from medians import interval_of_median
 
 HTA_VERSION = "0.5.0"
 HTA_ENV = Path("~/.cache/gpuwhy-benchmarks/hta")
@@ -201,13 +201,6 @@ def measure(tool: Tool, turn: int, cores: set[int], interval: float = 0.025) -> 
         )
 
 
-def interval_of_median(values: list[float], draws: int = 10_000) -> tuple[float, float]:
-    """95 % bootstrap interval of the median."""
-    chance = random.Random(0)
-    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(draws))
-    return medians[int(0.025 * draws)], medians[int(0.975 * draws) - 1]
-
-
 def hta_python(env: Path) -> Path:
     """The interpreter of HTA's environment, which is made if it is not there in the wanted versions."""
     python = env / "bin" / "python"
@@ -348,7 +341,7 @@ def summarise(runs: list[Run]) -> dict[str, Any]:
     if pairs:
         for key, of in figures.items():
             ratios = [of(theirs) / of(ours) for theirs, ours in pairs]
-            low, high = interval_of_median(ratios)
+            low, high = interval_of_median(ratios, draws=10_000)
             middle = statistics.median(ratios)
             result["ratios"][key] = {"median": middle, "low": low, "high": high, "all": ratios}
     return result

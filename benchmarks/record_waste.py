@@ -14,7 +14,6 @@ import gc
 import gzip
 import json
 import os
-import random
 import shutil
 import statistics
 import sys
@@ -24,6 +23,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from medians import interval_of_median
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile, schedule
@@ -336,13 +336,6 @@ def in_turns(base: Step, mended: Step) -> list[float]:
     return ratios
 
 
-def interval(ratios: list[float], draws: int = 2000) -> tuple[float, float]:
-    """95 % bootstrap interval of the median."""
-    dice = random.Random(0)
-    medians = sorted(statistics.median(dice.choices(ratios, k=len(ratios))) for _ in range(draws))
-    return medians[draws // 40], medians[-draws // 40 - 1]
-
-
 def record(step: Step, path: str) -> None:
     """Write a profile of a few steps, with shapes."""
     for _ in range(4):
@@ -374,7 +367,7 @@ def main(out: str, names: list[str]) -> None:
         base = make(False)
         if name not in ALONE:
             ratios = in_turns(base, mended := make(True))
-            row |= {"after_over_before": statistics.median(ratios), "ci95": interval(ratios)}
+            row |= {"after_over_before": statistics.median(ratios), "ci95": interval_of_median(ratios)}
             del mended
         record(base, f"{out}/{name}.json.gz")
         rows.append(row | {"device": torch.cuda.get_device_name(), "torch": torch.__version__})

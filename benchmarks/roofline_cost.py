@@ -8,10 +8,11 @@ Prints, for each profile, the median ratio (with over without) of wall time and 
 from __future__ import annotations
 
 import argparse
-import random
 import statistics
 import time
 from unittest import mock
+
+from medians import interval_of_median
 
 import gpuwhy
 from gpuwhy import api
@@ -46,13 +47,6 @@ def seconds(path: str, judged: bool) -> float:
     return time.perf_counter() - start
 
 
-def interval(ratios: list[float], draws: int = 2000) -> tuple[float, float]:
-    """95 % bootstrap interval of the median."""
-    dice = random.Random(0)
-    medians = sorted(statistics.median(dice.choices(ratios, k=len(ratios))) for _ in range(draws))
-    return medians[draws // 40], medians[-draws // 40 - 1]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("profiles", nargs="+", metavar="PROFILE")
@@ -65,7 +59,7 @@ def main() -> None:
             order = (True, False) if pair % 2 == 0 else (False, True)
             taken = {judged: seconds(path, judged) for judged in order}
             ratios.append(taken[True] / taken[False])
-        low, high = interval(ratios)
+        low, high = interval_of_median(ratios)
         print(f"{path}: {statistics.median(ratios):.3f} [{low:.3f}, {high:.3f}] in {options.pairs} pairs")
 
 

@@ -10,12 +10,13 @@ turn with a bootstrap 95 % interval.
 from __future__ import annotations
 
 import argparse
-import random
 import statistics
 import subprocess
 import sys
 import time
 from importlib.resources import files
+
+from medians import interval_of_median
 
 FLOOR = "import numpy, msgspec, typer, isal.isal_zlib, rich.console"
 
@@ -27,13 +28,6 @@ def seconds(command: list[str]) -> float:
     return time.perf_counter() - start
 
 
-def interval(values: list[float], draws: int = 2000) -> tuple[float, float]:
-    """Bootstrap 95 % interval of the median."""
-    chance = random.Random(0)
-    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(draws))
-    return medians[int(0.025 * draws)], medians[int(0.975 * draws) - 1]
-
-
 def compare(name: str, ours: list[str], floor: list[str], turns: int) -> None:
     """Time two commands in turns (A B, B A, …) and print what came out."""
     for command in (ours, floor):
@@ -43,7 +37,7 @@ def compare(name: str, ours: list[str], floor: list[str], turns: int) -> None:
         for which in (0, 1) if turn % 2 == 0 else (1, 0):
             times[which].append(seconds((ours, floor)[which]))
     ratios = [a / b for a, b in zip(*times, strict=True)]
-    low, high = interval(ratios)
+    low, high = interval_of_median(ratios)
     print(
         f"{name:<24} {statistics.median(times[0]):.3f} s, floor {statistics.median(times[1]):.3f} s, "
         f"ratio {statistics.median(ratios):.2f} [{low:.2f}, {high:.2f}], best {min(times[0]):.3f} s"

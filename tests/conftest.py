@@ -41,6 +41,12 @@ def shared_files(pattern: str) -> list[object]:
     return [pytest.param(None, id=pattern, marks=pytest.mark.skip(reason=reason))]
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for the small profiles of all tests of a file."""
+    return tmp_path_factory.mktemp("profiles")
+
+
 @pytest.fixture(scope="session")
 def shared_dir() -> Path:
     """The folder of recorded profiles; the test is skipped where it is absent."""

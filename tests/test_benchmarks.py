@@ -264,6 +264,12 @@ def test_ratios_are_taken_within_a_turn() -> None:
     assert "| gpuwhy | 10.0 s (5.0 s–10.0 s) |" in compare.markdown(summary, facts)
 
 
+def test_the_cost_of_judging_is_measured_with_and_without_it(small: Path) -> None:
+    cost = load("roofline_cost")
+    assert cost.seconds(str(small), True) > 0
+    assert cost.seconds(str(small), False) > 0
+
+
 def test_a_rank_is_added_for_hta(small: Path, tmp_path: Path) -> None:
     compare = load("compare_hta")
     copy = compare.with_rank(small, tmp_path)

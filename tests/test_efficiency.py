@@ -7,7 +7,6 @@ fp32 and 4.8 TB/s. Times are ns; expected numbers were worked out from the defin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ import pytest
 from events import MAIN, Profile, Script
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from judging import judged
 
 import gpuwhy
 from gpuwhy.reports.json import encode
-from gpuwhy.reports.roofline_model import RooflineInfo
 from gpuwhy.roofline.ceilings import Ceilings, save
 from gpuwhy.roofline.work import work_of_operations
 
@@ -28,26 +27,6 @@ BF16, HALF, FLOAT, DOUBLE, FP8 = "c10::BFloat16", "c10::Half", "float", "double"
 MEMORY = 4.8e12
 PEAK = {BF16: 989.4e12, HALF: 989.4e12, FLOAT: 66.9e12, DOUBLE: 66.9e12}
 BACKWARD = 101
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_measurements(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pytest.MonkeyPatch]:
-    """Published peaks, whatever was measured on this machine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GPUWHY_CACHE", str(tmp_path_factory.mktemp("nothing")))
-        yield patch
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("profiles")
-
-
-def judged(of: Profile | Script, folder: Path, window: Any = "all", **options: Any) -> RooflineInfo:
-    profile = of.profile if isinstance(of, Script) else of
-    report = gpuwhy.explain(str(profile.write(folder / "profile.json")), window=window, **options)
-    assert report.devices[0].roofline is not None
-    return report.devices[0].roofline
 
 
 def mm(m: int, k: int, n: int, kind: str = BF16) -> list[Any]:
@@ -359,11 +338,11 @@ def test_without_ceilings_there_is_work_and_no_percentage(gpu: str | None, sm_co
 
 
 def test_a_measurement_of_the_device_is_used_and_named(
-    no_measurements: pytest.MonkeyPatch, folder: Path, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path
 ) -> None:
     """MFU and MBU stay over the published peaks."""
     measured: dict[str, Any] = {"how": "measured", "l2_bytes": None, "l2_bytes_per_s": None}
-    with no_measurements.context() as patch:
+    with monkeypatch.context() as patch:
         patch.setenv("GPUWHY_CACHE", str(tmp_path))
         for sm_count, rate, source in ((132, 700e12, "measured here"), (16, 90e12, "measured on a slice")):
             flops = {"bf16": rate}

@@ -8,7 +8,6 @@ TB/s) unless a test says otherwise. Times are ns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,35 +15,16 @@ import pytest
 from events import Profile, Script
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from judging import judged
 
 import gpuwhy
-from gpuwhy.reports.roofline_model import RooflineInfo, WasteInfo
+from gpuwhy.reports.roofline_model import WasteInfo
 from gpuwhy.roofline.ceilings import Ceilings, save
 
 BF16, FLOAT, DOUBLE = "c10::BFloat16", "float", "double"
 S, T = "Scalar", "TensorList"
 BACKWARD = 101
 SIMT, TENSOR, TF32 = "ampere_sgemm_128x64_tn", "nvjet_hsh_128x256_64x4", "sm90_xmma_gemm_f32f32_tf32f32_f32"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_measurements(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pytest.MonkeyPatch]:
-    """Published peaks, whatever was measured on this machine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GPUWHY_CACHE", str(tmp_path_factory.mktemp("nothing")))
-        yield patch
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("profiles")
-
-
-def judged(of: Profile | Script, folder: Path, window: Any = "all") -> RooflineInfo:
-    profile = of.profile if isinstance(of, Script) else of
-    found = gpuwhy.explain(str(profile.write(folder / "profile.json")), window=window).devices[0].roofline
-    assert found is not None
-    return found
 
 
 def wastes(of: Profile | Script, cause: str, folder: Path, window: Any = "all") -> list[WasteInfo]:
@@ -150,11 +130,11 @@ def test_no_precision_is_blamed(script: Script, folder: Path) -> None:
 
 @pytest.mark.parametrize(("bf16", "fires"), [(1.4, False), (1.6, True)])
 def test_another_precision_must_be_half_as_fast_again(
-    bf16: float, fires: bool, folder: Path, no_measurements: pytest.MonkeyPatch, tmp_path: Path
+    bf16: float, fires: bool, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     rates: dict[str, Any] = {"flops": {"fp32": 60e12, "bf16": bf16 * 60e12}, "dram_bytes_per_s": 4e12}
     size: dict[str, Any] = {"sm_count": 132, "l2_bytes": None, "l2_bytes_per_s": None}
-    with no_measurements.context() as patch:
+    with monkeypatch.context() as patch:
         patch.setenv("GPUWHY_CACHE", str(tmp_path))
         save(Ceilings(device="NVIDIA H200", how="measured", source="here", **rates, **size))
         assert len(wastes(product(FLOAT, SIMT), "precision", folder)) == fires

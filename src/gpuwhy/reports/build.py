@@ -16,7 +16,6 @@ from gpuwhy.reports import model, words
 from gpuwhy.reports.beside import mostly_next_to
 from gpuwhy.reports.build_roofline import build_roofline
 from gpuwhy.roofline.judge import Roofline
-from gpuwhy.roofline.waste import WORTH
 from gpuwhy.steps import STEP_MARK, Steps
 from gpuwhy.timeline import Timeline
 from gpuwhy.trust import Check
@@ -274,7 +273,7 @@ def _verdict(
     )
     if within(loss.name, "busy"):
         text = f"{busy}; the largest part goes to {words.loss_sentence(loss.name)} ({loss.name}, {share})."
-        worth = [waste for waste in roofline.wastes if waste.most_saved_ns >= WORTH * worst.window_ns]
+        worth = [waste for waste in roofline.wastes if waste.is_worth(worst.window_ns)]
         if worth and main not in words.CAUSE_BY_ITSELF:
             most = 100 * worth[0].most_saved_ns / worst.window_ns
             text += f" Up to {most:.0f} % of the window can be saved: {worth[0].title}. Mend: {worth[0].mend}."

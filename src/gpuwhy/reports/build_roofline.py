@@ -7,7 +7,6 @@ from dataclasses import asdict
 from gpuwhy.reports import roofline_model as model
 from gpuwhy.roofline.judge import Peaks, Roofline
 from gpuwhy.roofline.unknown import REASONS, REPLAYED
-from gpuwhy.roofline.waste import WORTH
 
 SHAPES_ADVICE = (
     "record with torch.profiler.profile(record_shapes=True): the work of each operator (FLOPs and bytes), how near it "
@@ -90,7 +89,7 @@ def build_roofline(found: Roofline, window_ns: int, steps: int, samples: int | N
                 share=one.ns / window_ns,
                 least_ns=one.least_ns,
                 most_saved_share=one.most_saved_ns / window_ns,
-                worth=one.most_saved_ns >= WORTH * window_ns,
+                worth=one.is_worth(window_ns),
                 bytes=one.bytes,
                 least_bytes=one.least_bytes,
                 operators=[model.Concerned(**asdict(operator)) for operator in one.operators],

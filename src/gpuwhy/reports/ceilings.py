@@ -11,7 +11,7 @@ from rich.text import Text
 
 from gpuwhy.reports.words import clean
 from gpuwhy.roofline import published
-from gpuwhy.roofline.ceilings import Ceilings, from_published
+from gpuwhy.roofline.ceilings import Ceilings, from_published, peak
 
 Lines = list[tuple[str, ...]]
 
@@ -59,7 +59,7 @@ def render_published(known: Ceilings, console: Console) -> None:
 
 
 def _published_rows(known: Ceilings) -> Iterator[tuple[str, Lines]]:
-    yield "matrix products", [(f"  {key}", _flops(key, peak)) for key, peak in known.flops.items()]
+    yield "matrix products", [(f"  {key}", _flops(key, rate)) for key, rate in known.flops.items()]
     cache: Lines = [("  second-level cache", f"{known.l2_bytes / 2**20:.0f} MiB")] if known.l2_bytes else []
     yield "memory", [("  bandwidth", _rate(known.dram_bytes_per_s)), *cache]
 
@@ -142,9 +142,8 @@ def _figures(figures: list[tuple[str, Any]], unit: Any) -> Lines:
 
 
 def _of_published(precision: str, reached: float, peaks: Any) -> str:
-    # A product in fp64 runs on the matrix units where there are some for it.
-    peak = max((peaks[key] for key in (precision, f"{precision}_tensor") if key in peaks), default=None)
-    return f"{100 * reached / peak:.0f} % of the published {_flops(precision, peak)}" if peak else ""
+    best = peak(peaks, precision)
+    return f"{100 * reached / best:.0f} % of the published {_flops(precision, best)}" if best else ""
 
 
 def _flops(precision: str, rate: float) -> str:

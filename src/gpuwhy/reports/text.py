@@ -30,8 +30,6 @@ MOST_LEAVES = 5
 MOST_DEVICES = 2
 """With more devices than this, one line each and the details of the least busy one."""
 MOST_WIDTH, LEAST_WIDTH = 100, 60
-FIGURES = 22
-"""Width of the columns of time and share."""
 SPREAD, SPREAD_WIDTH = 15, 96
 """Width of the column of spreads, and of the page from which on it is shown."""
 LEAST_STEPS = 3

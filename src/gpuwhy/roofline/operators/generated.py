@@ -12,7 +12,6 @@ import re
 from gpuwhy.roofline.arguments import Arguments
 from gpuwhy.roofline.operators.base import Work
 
-NAME = re.compile(r"triton_(poi|per|red|tem|for|mm|bmm)?")
 TEMPLATE = re.compile(r"triton_(tem_|mm|bmm|.*flex_attention)")
 """Kernels from templates (matrix products, attention): their operations are not known."""
 

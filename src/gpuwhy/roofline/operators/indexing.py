@@ -75,29 +75,36 @@ def _index_select(of: Arguments, _: int | None) -> Work | None:
 
 
 def _index(of: Arguments, _: int | None) -> Work | None:
-    """`index(x, [indices…])`: integer indices for the first dimensions; with masks the number is not recorded."""
-    x, indices = of.tensor(0), of.several(1)
-    if x is None or indices is None or len(indices) > len(x.dims) or any(not index.dims for index in indices):
+    """`index(x, [indices…])`."""
+    chosen = _chosen(of)
+    if chosen is None:
         return None
-    shape = broadcast(indices)
-    if shape is None or _could_be_masks(x, indices):
-        return None
-    count = product(shape) * product(x.dims[len(indices) :])
+    x, indices, count = chosen
     return _picked(count, x.item, *(Tensor(index.dims, "long int", index.strides) for index in indices))
 
 
 def _index_put(of: Arguments, _: int | None) -> Work | None:
     """`index_put_(x, [indices…], values, accumulate)`: as many elements as the indices choose."""
+    chosen, values = _chosen(of), of.tensor(2)
+    if chosen is None:
+        return None
+    x, indices, count = chosen
+    read = sum(8 * index.stored for index in indices) + (values.bytes if values is not None else 0)
+    return Work(0.0, float(read + (count * x.item if of.flag(3) else 0)), float(count * x.item))
+
+
+def _chosen(of: Arguments) -> tuple[Tensor, list[Tensor], int] | None:
+    """x, the integer indices for its first dimensions, and how many elements they choose.
+
+    None with masks: how many elements they choose is not recorded.
+    """
     x, indices = of.tensor(0), of.several(1)
     if x is None or indices is None or len(indices) > len(x.dims) or any(not index.dims for index in indices):
         return None
     shape = broadcast(indices)
     if shape is None or _could_be_masks(x, indices):
         return None
-    count = product(shape) * product(x.dims[len(indices) :])
-    values = of.tensor(2)
-    read = sum(8 * index.stored for index in indices) + (values.bytes if values is not None else 0)
-    return Work(0.0, float(read + (count * x.item if of.flag(3) else 0)), float(count * x.item))
+    return x, indices, product(shape) * product(x.dims[len(indices) :])
 
 
 def _embedding_backward(of: Arguments, _: int | None) -> Work | None:

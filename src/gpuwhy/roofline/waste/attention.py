@@ -11,7 +11,7 @@ import numpy as np
 from gpuwhy.arrays import unique
 from gpuwhy.roofline.ceilings import Ceilings
 from gpuwhy.roofline.view import Group, Rows, View
-from gpuwhy.roofline.waste.base import Waste, concerned
+from gpuwhy.roofline.waste.base import Waste, waste
 
 SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::_safe_softmax", "aten::_masked_softmax")
 PRODUCTS = ("aten::bmm", "aten::baddbmm", "aten::matmul")
@@ -40,14 +40,13 @@ def attention(view: View) -> list[Waste]:
     rows = unique(np.concatenate([group.rows for group in some + around]))
     fused_bytes = sum(_bytes_without(group, shapes, view) for group in some)
     return [
-        Waste(
+        waste(
+            view,
             "attention",
             "attention written out: the scores of all pairs go through memory",
             "torch.nn.functional.scaled_dot_product_attention (is_causal=True in place of a causal mask)",
             rows,
-            int(view.ns[rows].sum()),
             _least_ns(view, view.ceilings, rows, fused_bytes),
-            concerned(view, rows),
             bytes=int(view.within(rows, view.moved)),
             least_bytes=int(fused_bytes),
         )

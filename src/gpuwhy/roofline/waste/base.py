@@ -48,8 +48,27 @@ class Waste:
         """An upper bound of what the mend saves."""
         return max(self.ns - self.least_ns, 0)
 
+    def is_worth(self, window_ns: int) -> bool:
+        """Whether the mend could save enough of the window to be worth naming."""
+        return self.most_saved_ns >= WORTH * window_ns
 
-def concerned(view: View, rows: Rows) -> list[Concerned]:
+
+def waste(
+    view: View,
+    cause: str,
+    title: str,
+    mend: str,
+    rows: Rows,
+    least_ns: int,
+    bytes: int | None = None,
+    least_bytes: int | None = None,
+) -> Waste:
+    """A waste of some rows: what they take now, and the operators concerned."""
+    ns = int(view.ns[rows].sum())
+    return Waste(cause, title, mend, rows, ns, least_ns, _concerned(view, rows), bytes, least_bytes)
+
+
+def _concerned(view: View, rows: Rows) -> list[Concerned]:
     """The operators that have most time among some rows."""
     number = view.group_of[rows]
     rows, number = rows[number >= 0], number[number >= 0]

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuwhy.arrays import unique
 from gpuwhy.roofline.view import View
-from gpuwhy.roofline.waste.base import Waste, concerned
+from gpuwhy.roofline.waste.base import Waste, waste
 
 
 def round_trips(view: View) -> list[Waste]:
@@ -26,13 +26,12 @@ def round_trips(view: View) -> list[Waste]:
     if not len(some):
         return []
     return [
-        Waste(
+        waste(
+            view,
             "elementwise",
             "casts that the next cast undoes",
             "keep the tensor in one type",
             some,
-            int(view.ns[some].sum()),
             0,
-            concerned(view, some),
         )
     ]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwhy.roofline.view import Group, Rows, View
-from gpuwhy.roofline.waste.base import Waste, concerned
+from gpuwhy.roofline.waste.base import Waste, waste
 
 FUSIBLE = ("busy/elementwise", "busy/normalization", "busy/reduction", "busy/softmax")
 
@@ -31,14 +31,13 @@ def elementwise(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
     fused = _fused_bytes(view, np.split(group_of[some], first[1:])) * view.charged[some[first]]
     least = float(np.minimum(fused, now).sum())
     return [
-        Waste(
+        waste(
+            view,
             "elementwise",
             "chains of elementwise, cast and normalization kernels that pass through memory one by one",
             "torch.compile the model, or a fused kernel for the chain",
             some,
-            int(view.ns[some].sum()),
             int(least / view.ceilings.dram_bytes_per_s * 1e9),
-            concerned(view, some),
             bytes=int(now.sum()),
             least_bytes=int(least),
         )

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuwhy.roofline.efficiency import Bound
 from gpuwhy.roofline.view import View
-from gpuwhy.roofline.waste.base import Waste, concerned
+from gpuwhy.roofline.waste.base import Waste, waste
 from gpuwhy.timeline import OpKind
 
 
@@ -16,13 +16,12 @@ def small_kernels(view: View) -> list[Waste]:
     if not len(rows):
         return []
     return [
-        Waste(
+        waste(
+            view,
             "device_latency",
             "kernels too small to fill the device",
             "a larger batch, or fewer and larger kernels (torch.compile, fused=True or foreach=True optimizers)",
             rows,
-            int(view.ns[rows].sum()),
             view.least(rows, view.reachable),
-            concerned(view, rows),
         )
     ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpuwhy.arrays import unique
 from gpuwhy.roofline.arguments import Tensor
 from gpuwhy.roofline.view import Group, View
-from gpuwhy.roofline.waste.base import Waste, concerned
+from gpuwhy.roofline.waste.base import Waste, waste
 
 CONVERSION = re.compile(
     r"(?i)n(d?)chwto(folded)?n?d?hwc|n(d?)hwcto(folded)?n?d?chw|nc(d?)hw2n(d?)hwc|n(d?)hwc2nc(d?)hw|batched_transpose_\d"
@@ -38,14 +38,13 @@ def layout(view: View) -> list[Waste]:
     rows = unique(np.concatenate([np.flatnonzero(turned), *norms]))
     least = np.where(turned, 0.0, np.nan_to_num(view.reachable))
     return [
-        Waste(
+        waste(
+            view,
             "layout",
             "tensors are turned from channels-first to channels-last and back around convolutions",
             "model.to(memory_format=torch.channels_last), and the inputs too",
             rows,
-            int(view.ns[rows].sum()),
             view.least(rows, least),
-            concerned(view, rows),
         )
     ]
 
@@ -62,14 +61,13 @@ def copies(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
     if not len(rows):
         return []
     return [
-        Waste(
+        waste(
+            view,
             "layout",
             "copies within the device that change nothing but the layout of a tensor",
             "views in place of .contiguous(), .clone() and .reshape() of transposed tensors",
             rows,
-            int(view.ns[rows].sum()),
             0,
-            concerned(view, rows),
         )
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuwhy.roofline.view import View
-from gpuwhy.roofline.waste.base import Waste, concerned
+from gpuwhy.roofline.waste.base import Waste, waste
 
 LEAST_PASSES = 3
 """A fused step reads at least parameters and gradients, and writes parameters; fewer passes are as good as fused."""
@@ -27,14 +27,13 @@ def unfused_optimizer(view: View) -> list[Waste]:
     rows = np.sort(np.concatenate([group.rows for group in groups]))
     least = LEAST_PASSES * min(passes)  # the least: an operation may come more than once a step
     return [
-        Waste(
+        waste(
+            view,
             "elementwise",
             "an optimizer that goes through memory once for each operation of its formula",
             "fused=True in the optimizer's constructor",
             rows,
-            int(view.ns[rows].sum()),
             int(least / view.ceilings.dram_bytes_per_s * 1e9),
-            concerned(view, rows),
             bytes=int(view.within(rows, view.moved)),
             least_bytes=int(least),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuwhy.roofline.view import View
-from gpuwhy.roofline.waste.base import Waste, concerned
+from gpuwhy.roofline.waste.base import Waste, waste
 
 FASTER = 1.5
 """How much faster the other units must be."""
@@ -35,14 +35,13 @@ def precision(view: View) -> list[Waste]:
         compute = view.flops / peaks[then] * 1e9
         least = np.fmax(compute, fewer_bytes * view.memory)
         found.append(
-            Waste(
+            waste(
+                view,
                 "precision",
                 f"products in {now}, which this device does {peaks[then] / peaks[now]:.1f} times as fast in {then}",
                 MENDS[then] + (OR_TF32 if (now, then) == ("fp32", "bf16") and "tf32" in peaks else ""),
                 rows,
-                int(view.ns[rows].sum()),
                 view.least(rows, least),
-                concerned(view, rows),
             )
         )
     return found

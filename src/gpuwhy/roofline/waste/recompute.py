@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gpuwhy.arrays import combined, unique
 from gpuwhy.ledger.classes import BACKWARD
 from gpuwhy.roofline.view import Rows, View
-from gpuwhy.roofline.waste.base import Waste, concerned
+from gpuwhy.roofline.waste.base import Waste, waste
 from gpuwhy.timeline import CallKind
 
 FORWARD = re.compile(
@@ -57,14 +57,13 @@ def recompute(view: View) -> list[Waste]:
         return []
     chosen = _up_to(view, node[top[repeated]], nesting.end[top[repeated]], node)
     return [
-        Waste(
+        waste(
+            view,
             "recompute",
             "the forward pass is computed again in the backward pass (activation checkpointing)",
             _mend(view),
             chosen,
-            int(view.ns[chosen].sum()),
             0,
-            concerned(view, chosen),
         )
     ]
 

@@ -15,7 +15,7 @@ import numpy as np
 from gpuwhy.roofline.arguments import ITEM_SIZES, Arguments, Tensor
 from gpuwhy.roofline.efficiency import Bound
 from gpuwhy.roofline.view import Group, Rows, View
-from gpuwhy.roofline.waste.base import Waste, concerned
+from gpuwhy.roofline.waste.base import Waste, waste
 
 GRID_BYTES = 16
 """Loads of the tensor cores' operands, and TMA's strides, come in multiples of it (CUTLASS, cuBLAS: alignment)."""
@@ -53,15 +53,14 @@ def shape(view: View) -> list[Waste]:
     group, bad = next((group, bad) for group, bad in slow if any(one.step == size for one in bad))
     which = " and ".join(one.tensor for one in bad if one.step == size)
     return [
-        Waste(
+        waste(
+            view,
             "shape",
             f"matrix products off the tensor cores' grid: in {group.name} rows of {which} are {size} elements long, "
             f"no multiple of {GRID_BYTES} bytes",
             f"pad the dimension of {size} to {math.ceil(size / PAD_TO) * PAD_TO} (a multiple of {PAD_TO})",
             rows,
-            int(view.ns[rows].sum()),
             view.least(rows, view.reachable),
-            concerned(view, rows),
         )
     ]
 
