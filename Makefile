@@ -11,10 +11,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10)
 SCAN := src/gpuwhy/sources/scan
+WHATIF := src/gpuwhy/whatif
 NOT_COMPILED := note: scan.c was not compiled (no C compiler?), so profiles are read by the slower Python scanner
 TORCH_TESTS := tests/test_flops.py tests/test_measure.py tests/test_ceilings.py
 # The install is editable: a change of any other file is there at once.
-INSTALLS := pyproject.toml hatch_build.py $(wildcard $(SCAN)/*.c $(SCAN)/*.h)
+INSTALLS := pyproject.toml hatch_build.py $(wildcard $(SCAN)/*.c $(SCAN)/*.h $(WHATIF)/*.c)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-torch check lint format format-check types install clean
@@ -50,7 +51,7 @@ install: $(VENV)/.installed-test ## make the environment for work on gpuwhy
 
 clean: ## remove the environment, the compiled library and the tools' caches
 	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -f $(SCAN)/_scan.so $(SCAN)/_scan.dylib
+	rm -f $(SCAN)/_scan.so $(SCAN)/_scan.dylib $(WHATIF)/_longest.so $(WHATIF)/_longest.dylib
 
 $(VENV)/.installed: $(INSTALLS) | $(VENV)/.made
 	@echo 'installing gpuwhy into $(VENV)'

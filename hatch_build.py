@@ -1,8 +1,8 @@
-"""Build hook: compiles `scan.c`, with its headers, to a shared library beside it and puts that into the wheel.
+"""Build hook: compiles `scan.c` and `longest.c` to shared libraries beside them and puts those into the wheel.
 
-The library is plain C, loaded with ctypes: it depends on the platform and not on the version of Python, so
-the wheel's tag is `py3-none-PLATFORM`. Where it cannot be compiled the wheel is `py3-none-any`, and gpuwhy's
-Python scanner gives the same result in more time. Environment:
+The libraries are plain C, loaded with ctypes: they depend on the platform and not on the version of Python, so
+the wheel's tag is `py3-none-PLATFORM`. Where they cannot be compiled the wheel is `py3-none-any`, and gpuwhy's
+Python code gives the same results in more time. Environment:
 
     CC, CFLAGS, LDFLAGS         the compiler (no other is tried then) and additional flags
     GPUWHY_REQUIRE_COMPILED=1   fail instead of building a pure wheel
@@ -22,7 +22,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import sys_tags
 
-SCAN = Path("src/gpuwhy/sources/scan")
+SOURCES = (Path("src/gpuwhy/sources/scan/scan.c"), Path("src/gpuwhy/whatif/longest.c"))
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 FLAGS = ["-O3", "-std=c11", "-shared", *([] if sys.platform == "win32" else ["-fPIC"])]
 
@@ -31,24 +31,25 @@ class NotCompiledError(Exception):
     """The reason why there is no library, in one line."""
 
 
-class CompileScan(BuildHookInterface):  # type: ignore[type-arg]
-    """Runs before each wheel is built, editable ones too: there the library is used where it lies."""
+class CompileLibraries(BuildHookInterface):  # type: ignore[type-arg]
+    """Runs before each wheel is built, editable ones too: there the libraries are used where they lie."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        library = SCAN / f"_scan{SUFFIX}"
-        try:
-            compile_library(SCAN / "scan.c", library, root=Path(self.root))
-        except NotCompiledError as reason:
-            Path(self.root, library).unlink(missing_ok=True)  # of an earlier source
-            if os.environ.get("GPUWHY_REQUIRE_COMPILED") == "1":
-                self.app.abort(f"gpuwhy: scan.c was not compiled, and GPUWHY_REQUIRE_COMPILED=1 ({reason})")
-            self.app.display_warning(
-                f"gpuwhy: scan.c was not compiled, so the slower Python scanner will be used ({reason})"
-            )
-        else:
-            build_data["artifacts"].append(library.as_posix())
-            build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{platform_tag()}"
+        for source in SOURCES:
+            library = source.with_name(f"_{source.stem}{SUFFIX}")
+            try:
+                compile_library(source, library, root=Path(self.root))
+            except NotCompiledError as reason:
+                Path(self.root, library).unlink(missing_ok=True)  # of an earlier source
+                if os.environ.get("GPUWHY_REQUIRE_COMPILED") == "1":
+                    self.app.abort(f"gpuwhy: {source.name} was not compiled, and GPUWHY_REQUIRE_COMPILED=1 ({reason})")
+                self.app.display_warning(
+                    f"gpuwhy: {source.name} was not compiled, so slower Python code will be used ({reason})"
+                )
+            else:
+                build_data["artifacts"].append(library.as_posix())
+                build_data["pure_python"] = False
+                build_data["tag"] = f"py3-none-{platform_tag()}"
 
 
 def compile_library(source: Path, library: Path, root: Path) -> None:

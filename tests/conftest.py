@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -39,6 +42,18 @@ def shared_files(pattern: str) -> list[object]:
         return [pytest.param(path, id=path.relative_to(SHARED).as_posix()) for path in files]
     reason = f"nothing matches {pattern} in {SHARED}" if SHARED.is_dir() else NO_SHARED
     return [pytest.param(None, id=pattern, marks=pytest.mark.skip(reason=reason))]
+
+
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+
+
+def load_benchmark(name: str) -> Any:
+    """A script of benchmarks/ as a module."""
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(BENCHMARKS))
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import io
 import json
 import os
@@ -13,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+from conftest import load_benchmark
 
 HEAD = """
   {
@@ -102,15 +100,7 @@ def tiny() -> str:
 
 @pytest.fixture(scope="module")
 def grower() -> Any:
-    return load("grow_profile")
-
-
-def load(name: str) -> Any:
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+    return load_benchmark("grow_profile")
 
 
 @pytest.fixture
@@ -231,7 +221,7 @@ def test_it_refuses_what_it_does_not_know(grower: Any, tmp_path: Path, capsys: p
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_the_whole_process_tree_is_measured() -> None:
-    compare = load("compare_hta")
+    compare = load_benchmark("compare_hta")
     child = "import time; data = bytearray(40 << 20); time.sleep(1.5)"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}]); print('done')"
     tool = compare.Tool("tool", [sys.executable, "-c", code], [])
@@ -249,7 +239,7 @@ def test_the_whole_process_tree_is_measured() -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_ratios_are_taken_within_a_turn() -> None:
-    compare = load("compare_hta")
+    compare = load_benchmark("compare_hta")
     walls = {"HTA": (100.0, 300.0, 220.0), "gpuwhy": (5.0, 10.0, 10.0)}
     runs = [
         compare.Run(tool, turn, wall, wall, 10**9, 10**9, 1)
@@ -264,14 +254,15 @@ def test_ratios_are_taken_within_a_turn() -> None:
     assert "| gpuwhy | 10.0 s (5.0 s–10.0 s) |" in compare.markdown(summary, facts)
 
 
-def test_the_cost_of_judging_is_measured_with_and_without_it(small: Path) -> None:
-    cost = load("roofline_cost")
-    assert cost.seconds(str(small), True) > 0
-    assert cost.seconds(str(small), False) > 0
+@pytest.mark.parametrize("stage", ["roofline", "whatif"])
+def test_the_cost_of_a_stage_is_measured_with_and_without_it(stage: str, small: Path) -> None:
+    cost = load_benchmark("stage_cost")
+    assert cost.seconds(str(small), stage, True) > 0
+    assert cost.seconds(str(small), stage, False) > 0
 
 
 def test_a_rank_is_added_for_hta(small: Path, tmp_path: Path) -> None:
-    compare = load("compare_hta")
+    compare = load_benchmark("compare_hta")
     copy = compare.with_rank(small, tmp_path)
     assert copy != small
     profile = json.loads(text_of(copy))
@@ -285,7 +276,7 @@ def test_the_ledger_of_a_grown_profile_is_the_sum_of_its_copies(grower: Any, tmp
     demo = Path(__file__).resolve().parents[1] / "src/gpuwhy/data/demo.pt.trace.json.gz"
     out = tmp_path / "grown.json.gz"
     assert grower.main([str(demo), str(out), "--copies", "3"]) == 0
-    ledgers = load("ledger_of_copies")
+    ledgers = load_benchmark("ledger_of_copies")
     assert ledgers.check(str(demo), str(out))
     other = tmp_path / "other.json.gz"
     longer = re.sub(

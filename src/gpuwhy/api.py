@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from gpuwhy.errors import GpuwhyError
+from gpuwhy.findings.outlook import outlook
+from gpuwhy.findings.questions import parse
 from gpuwhy.ledger.partition import balance, basis
-from gpuwhy.reports.build import build
+from gpuwhy.reports.build import Parts, build
 from gpuwhy.reports.model import Report
 from gpuwhy.roofline.ceilings import Ceilings, choose
 from gpuwhy.roofline.judge import judge
@@ -21,6 +23,8 @@ from gpuwhy.trust.limits import EXPORT_ADVICE
 
 NO_WORK_HINT = "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] while the model runs on the GPU"
 
+SHORTEST_STEP, LONGEST_STEP = 1e-7, 1e5
+"""Seconds of one step."""
 MOST_SAMPLES = 10**15
 """More samples than a step of any program has; what is larger would not survive a division."""
 
@@ -48,9 +52,11 @@ def explain(
     device: int | None = None,
     top: int = 3,
     samples: int | None = None,
+    step_time: float | None = None,
+    what_if: str | None = None,
     on_progress: Progress | None = None,
 ) -> Report:
-    """Say where the time of each device went.
+    """Say where the time of each device went, and what each mend would bring.
 
     Args:
         paths: profiles as for `load`, or one `Timeline`.
@@ -60,21 +66,26 @@ def explain(
         device: judge only this device number (of every rank).
         top: how many host calls or kernels to list under each account.
         samples: samples (or tokens) of one step, if known: the report then tells FLOPs and bytes a sample.
+        step_time: seconds that one step takes without a profiler, if known: gains are then predicted more closely.
+        what_if: changes to replay together, such as `"input,sync=0.5,precision=bf16"` (docs/whatif.md).
         on_progress: as for `load`.
 
     Returns:
-        The report; for each device its ledger in integer ns, which sums to the window exactly.
+        The report; for each device its ledger in integer ns, which sums to the window exactly, and findings with the
+        predicted gains of their mends (or why none are told).
 
     Raises:
         GpuwhyError: no input can be used, or nothing ran on a device in the chosen window.
     """
     if samples is not None and not 1 <= samples <= MOST_SAMPLES:
         raise GpuwhyError("no step has so many samples", hint="a whole number from 1 on")
+    if step_time is not None and not SHORTEST_STEP <= step_time <= LONGEST_STEP:
+        raise GpuwhyError("no step takes so long", hint="the seconds of one step without a profiler, such as 0.0344")
     timelines = [path for path in paths if isinstance(path, Timeline)]
     if timelines and len(paths) > 1:
         raise GpuwhyError("explain takes paths, or one timeline")
     timeline = timelines[0] if timelines else _load([str(path) for path in paths], on_progress)
-    return report(timeline, selection(steps, window), device, top, samples)
+    return report(timeline, selection(steps, window), device, top, samples, step_time, what_if)
 
 
 def selection(steps: tuple[int, int] | None, window: Literal["all"] | tuple[int, int] | None) -> Selection:
@@ -91,9 +102,16 @@ def selection(steps: tuple[int, int] | None, window: Literal["all"] | tuple[int,
 
 
 def report(
-    timeline: Timeline, chosen: Selection, device: int | None = None, top: int = 3, samples: int | None = None
+    timeline: Timeline,
+    chosen: Selection,
+    device: int | None = None,
+    top: int = 3,
+    samples: int | None = None,
+    step_time: float | None = None,
+    what_if: str | None = None,
 ) -> Report:
-    """Balance every device of a timeline over the chosen window and report."""
+    """Balance every device of a timeline over the chosen window, replay it, and report."""
+    questions = parse(what_if) if what_if is not None else []
     if not len(timeline.ops):
         files = ", ".join(source.file for source in timeline.sources)
         damage = "; ".join(source.damage for source in timeline.sources if source.damage)
@@ -111,7 +129,10 @@ def report(
     ledgers = [balance(basis_, d, found) for d, found in windows.items()]
     work = work_of_operations(timeline)
     rooflines = [judge(basis_, ledger, work, _ceilings(timeline, ledger.device)) for ledger in ledgers]
-    return build(basis_, ledgers, rooflines, checks(timeline, ledgers), top, samples)
+    judged = checks(timeline, ledgers)
+    step_time_ns = round(step_time * 1e9) if step_time is not None else None
+    outlooks = outlook(basis_, ledgers, rooflines, judged, step_time_ns, questions)
+    return build(Parts(basis_, ledgers, rooflines, judged, outlooks), top, samples)
 
 
 def _ceilings(timeline: Timeline, device: int) -> Ceilings | None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuwhy.arrays import quantiles, unique
+from gpuwhy.findings.base import WORTH
+from gpuwhy.findings.outlook import Outlook
 from gpuwhy.ledger.accounts import HOST_BOUND, UNKNOWN, WAITING, within
 from gpuwhy.ledger.charges import Charges
 from gpuwhy.ledger.partition import Basis, Ledger
 from gpuwhy.reports import model, words
 from gpuwhy.reports.beside import mostly_next_to
+from gpuwhy.reports.build_findings import finding_infos, replay_info, together_info, what_if_info
 from gpuwhy.reports.build_roofline import build_roofline
+from gpuwhy.reports.findings_model import FindingInfo
 from gpuwhy.roofline.judge import Roofline
 from gpuwhy.steps import STEP_MARK, Steps
 from gpuwhy.timeline import Timeline
@@ -25,23 +29,29 @@ LONGEST_PATH = 200
 """Calls of a path that are told, the innermost ones."""
 MOSTLY = 0.5
 """A frame is named in the verdict if this share of the loss lies in it."""
-GAINS_LATER = "predicting gains needs the replay of the dependency graph, which this version does not have"
 
 
-def build(
-    of: Basis,
-    ledgers: Sequence[Ledger],
-    rooflines: Sequence[Roofline],
-    found: Sequence[Check],
-    top: int,
-    samples: int | None = None,
-) -> model.Report:
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What the stages found; one ledger, roofline and outlook for each device."""
+
+    basis: Basis
+    ledgers: Sequence[Ledger]
+    rooflines: Sequence[Roofline]
+    checks: Sequence[Check]
+    outlooks: Sequence[Outlook]
+
+
+def build(parts: Parts, top: int, samples: int | None = None) -> model.Report:
     """Put everything into the report; `top` entries under each account, `samples` a step."""
-    timeline = of.timeline
+    of, ledgers, rooflines, outlooks = parts.basis, parts.ledgers, parts.rooflines, parts.outlooks
+    timeline, found = of.timeline, parts.checks
     first = ledgers[0]
-    withheld = [model.Withheld(what=what, why=check.detail) for check in found for what in check.withholds] + [
-        model.Withheld(what="gains", why=GAINS_LATER)
-    ]
+    worst = min(range(len(ledgers)), key=lambda i: ledgers[i].busy_ns / ledgers[i].window_ns)
+    withheld = [model.Withheld(what=what, why=check.detail) for check in found for what in check.withholds]
+    if (why := outlooks[worst].withheld) is not None:
+        withheld.append(model.Withheld(what="gains", why=why))
+    findings = _findings(timeline, ledgers, outlooks)
     return model.Report(
         gpuwhy=__version__,
         source=_source(timeline, ledgers),
@@ -52,15 +62,20 @@ def build(
             how=first.window.how,
             origin_ns=timeline.origin_ns,
         ),
-        step=_step(first.window.steps, samples),
+        step=_step(first.window.steps, samples, outlooks[0]),
         devices=[
-            _device(of, ledger, roofline, top, samples) for ledger, roofline in zip(ledgers, rooflines, strict=True)
+            _device(of, ledger, roofline, outlook, top, samples)
+            for ledger, roofline, outlook in zip(ledgers, rooflines, outlooks, strict=True)
         ],
         trust=[
             model.CheckInfo(check=c.check, level=c.level, detail=c.detail, advice=c.advice, withholds=list(c.withholds))
             for c in found
         ],
-        verdict=_verdict(timeline, ledgers, rooflines, withheld),
+        replay=replay_info(outlooks[worst]),
+        verdict=_verdict(timeline, parts, worst, findings, withheld),
+        findings=findings,
+        together=together_info(outlooks[worst]),
+        what_if=what_if_info(outlooks[worst]),
         withheld=withheld,
     )
 
@@ -80,12 +95,18 @@ def _range(steps: Steps | None) -> list[int] | None:
     return [int(steps.number[0]), int(steps.number[-1])] if steps is not None and len(steps) else None
 
 
-def _step(steps: Steps | None, samples: int | None) -> model.StepInfo:
+def _step(steps: Steps | None, samples: int | None, outlook: Outlook) -> model.StepInfo:
     if steps is None or not len(steps):
         return model.StepInfo(count=0, median_ns=None, p10_ns=None, p90_ns=None, unprofiled_ns=None, samples=samples)
     median, low, high = _spread(steps.length).tolist()
+    given = outlook.replayed.step_time_ns if outlook.replayed is not None else None
     return model.StepInfo(
-        count=len(steps), median_ns=median, p10_ns=low, p90_ns=high, unprofiled_ns=None, samples=samples
+        count=len(steps),
+        median_ns=median,
+        p10_ns=low,
+        p90_ns=high,
+        unprofiled_ns=None if given is None else round(given),
+        samples=samples,
     )
 
 
@@ -94,7 +115,9 @@ def _spread(ns: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.rint(quantiles(ns, (0.5, 0.1, 0.9))).astype(np.int64)
 
 
-def _device(of: Basis, ledger: Ledger, roofline: Roofline, top: int, samples: int | None) -> model.DeviceReport:
+def _device(
+    of: Basis, ledger: Ledger, roofline: Roofline, outlook: Outlook, top: int, samples: int | None
+) -> model.DeviceReport:
     device, window = of.timeline.devices[ledger.device], ledger.window
     per_step = _spread(ledger.by_step).T.tolist() if window.steps is not None else None
     return model.DeviceReport(
@@ -125,6 +148,7 @@ def _device(of: Basis, ledger: Ledger, roofline: Roofline, top: int, samples: in
         steps=_steps(ledger),
         left_out=window.left_out,
         weights=_weights(of, ledger, top),
+        replay=replay_info(outlook),
         roofline=build_roofline(
             roofline, ledger.window_ns, len(window.steps) if window.steps is not None else 0, samples
         ),
@@ -253,18 +277,60 @@ def _path(timeline: Timeline, piece: int) -> list[str]:
     return [name for name in names if not STEP_MARK.match(name)]
 
 
+def _findings(timeline: Timeline, ledgers: Sequence[Ledger], outlooks: Sequence[Outlook]) -> list[FindingInfo]:
+    """The findings of all devices: of those that come next on each, always the one that brings most."""
+    lines = [
+        finding_infos(outlook, timeline.devices[ledger.device])
+        for ledger, outlook in zip(ledgers, outlooks, strict=True)
+    ]
+    merged = []
+    while any(lines):
+        line = min((one for one in lines if one), key=lambda one: one[0].mends[0].after_over_before.mid)
+        merged.append(line.pop(0))
+    return merged
+
+
 def _verdict(
-    timeline: Timeline, ledgers: Sequence[Ledger], rooflines: Sequence[Roofline], withheld: Sequence[model.Withheld]
+    timeline: Timeline,
+    parts: Parts,
+    worst: int,
+    findings: Sequence[FindingInfo],
+    withheld: Sequence[model.Withheld],
 ) -> model.Verdict:
-    """A sentence or two on the device that is busy least."""
-    worst, roofline = min(zip(ledgers, rooflines, strict=True), key=lambda pair: pair[0].busy_ns / pair[0].window_ns)
-    device = timeline.devices[worst.device]
-    where = f"rank {device.rank}, GPU {device.number}" if len(timeline.sources) > 1 else f"GPU {device.number}"
-    which = f"The least busy of {len(ledgers)} devices, {where}," if len(ledgers) > 1 else where
-    busy = f"{which[0].upper()}{which[1:]} is busy {100 * worst.busy_ns / worst.window_ns:.1f} % of the time"
+    """A sentence or two: the first finding, then how busy the least busy device is and with what."""
+    ledger = parts.ledgers[worst]
     if any(item.what == "ledger" for item in withheld):
         reason = next(item.why for item in withheld if item.what == "ledger")
         return model.Verdict(text=f"No verdict: {reason}.", healthy=None, cause=None)
+    busy = busy_sentence(timeline, parts.ledgers, ledger)
+    blind = [item.why for item in withheld if item.what == "idle causes"]
+    if blind and not within(_loss(ledger).name, "busy"):
+        why = blind[0].split(". ")[0].rstrip(".")  # the check says the rest
+        return model.Verdict(text=f"{busy}. Why it is idle is not told: {why}.", healthy=None, cause=None)
+    text, cause = _largest(busy, ledger, parts.rooflines[worst])
+    if any(item.what == "gains" for item in withheld):
+        return model.Verdict(text=text, healthy=None, cause=cause)
+    if not findings:
+        return model.Verdict(
+            text=f"Healthy: no mend is predicted to bring {100 * WORTH:.0f} % of a step. {text}",
+            healthy=True,
+            cause="healthy",
+        )
+    first = findings[0]
+    who = f"Rank {first.rank}, GPU {first.device}: {first.title}" if len(parts.ledgers) > 1 else first.title
+    return model.Verdict(text=f"{who[0].upper()}{who[1:]}. {text}", healthy=False, cause=first.cause)
+
+
+def busy_sentence(timeline: Timeline, ledgers: Sequence[Ledger], worst: Ledger) -> str:
+    """How busy the least busy device is."""
+    device = timeline.devices[worst.device]
+    where = f"rank {device.rank}, GPU {device.number}" if len(timeline.sources) > 1 else f"GPU {device.number}"
+    which = f"The least busy of {len(ledgers)} devices, {where}," if len(ledgers) > 1 else where
+    return f"{which[0].upper()}{which[1:]} is busy {100 * worst.busy_ns / worst.window_ns:.1f} % of the time"
+
+
+def _largest(busy: str, worst: Ledger, roofline: Roofline) -> tuple[str, str | None]:
+    """What the largest loss is, and the cause that the ledger proves by itself."""
     loss = _loss(worst)
     main = loss.accounts[0] if loss.accounts else loss.name
     steps = len(worst.window.steps) if worst.window.steps is not None else 0
@@ -275,23 +341,16 @@ def _verdict(
         text = f"{busy}; the largest part goes to {words.loss_sentence(loss.name)} ({loss.name}, {share})."
         worth = [waste for waste in roofline.wastes if waste.is_worth(worst.window_ns)]
         if worth and main not in words.CAUSE_BY_ITSELF:
-            most = 100 * worth[0].most_saved_ns / worst.window_ns
-            text += f" Up to {most:.0f} % of the window can be saved: {worth[0].title}. Mend: {worth[0].mend}."
-            return model.Verdict(text=text, healthy=None, cause=worth[0].cause)
+            return text, worth[0].cause
+        return text, words.CAUSE.get(main)
+    by_group = main in ("idle/launch", "idle/dispatch")
+    if not by_group and loss.name != main:
+        own = f"{main.removeprefix('idle/')} {100 * worst.of(main) / worst.window_ns:.1f} %"
+        share = f"{own}; {loss.name} in all {share}"
     else:
-        by_group = main in ("idle/launch", "idle/dispatch")
-        if not by_group and loss.name != main:
-            own = f"{main.removeprefix('idle/')} {100 * worst.of(main) / worst.window_ns:.1f} %"
-            share = f"{own}; {loss.name} in all {share}"
-        else:
-            share = f"{loss.name}, {share}"
-        text = f"{busy}. Largest loss: {words.loss_sentence(loss.name if by_group else main)} ({share})."
-        text += _frame(worst, main, loss.ns) + _beside_copies(worst, main, steps)
-    blind = [item.why for item in withheld if item.what == "idle causes"]
-    if blind and not within(loss.name, "busy"):
-        why = blind[0].split(". ")[0].rstrip(".")  # the check says the rest
-        return model.Verdict(text=f"{busy}. Why it is idle is not told: {why}.", healthy=None, cause=None)
-    return model.Verdict(text=text, healthy=None, cause=words.CAUSE.get(main))
+        share = f"{loss.name}, {share}"
+    text = f"{busy}. Largest loss: {words.loss_sentence(loss.name if by_group else main)} ({share})."
+    return text + _frame(worst, main, loss.ns) + _beside_copies(worst, main, steps), words.CAUSE.get(main)
 
 
 def _frame(ledger: Ledger, account: str, loss_ns: int) -> str:

@@ -6,10 +6,9 @@ docs/report.schema.json is generated from these structs.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
+from gpuwhy.reports.findings_model import FindingInfo, ReplayInfo, TogetherInfo, WhatIfInfo
 from gpuwhy.reports.roofline_model import RooflineInfo
 
 
@@ -142,6 +141,8 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int | None
     """Number of the last recorded step, if it was left out because its end is not known."""
     weights: list[Weight]
+    replay: ReplayInfo | None
+    """Null where there was none."""
     roofline: RooflineInfo | None
     """How well the busy time was used; null where the ledger is withheld."""
 
@@ -162,7 +163,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     healthy: bool | None
-    """Null: not judged (that takes predicted gains)."""
+    """Whether no mend is predicted to bring 3 % of a step; null where gains are withheld."""
     cause: str | None
 
 
@@ -183,10 +184,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     step: StepInfo
     devices: list[DeviceReport]
     trust: list[CheckInfo]
-    replay: None = None
+    replay: ReplayInfo | None
+    """That of the device that the verdict is about."""
     verdict: Verdict
-    findings: list[Any] = []
-    together: None = None
+    findings: list[FindingInfo]
+    """Of all devices, what brings most first; those of one device stay in their order."""
+    together: TogetherInfo | None
+    """All mends of the device that the verdict is about; null where there are none."""
+    what_if: WhatIfInfo | None
+    """The answer to the user's own question, for that device; null where none was asked or gains are withheld."""
     withheld: list[Withheld]
 
     @property

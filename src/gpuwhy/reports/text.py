@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gpuwhy.ledger.accounts import within
-from gpuwhy.reports import model
+from gpuwhy.reports import model, text_findings
 from gpuwhy.reports.beside import mostly_next_to
 from gpuwhy.reports.text_roofline import section, use_line
 from gpuwhy.reports.words import clean, kernel_name, meaning, ms, shorten, size
@@ -35,13 +36,15 @@ SPREAD, SPREAD_WIDTH = 15, 96
 LEAST_STEPS = 3
 """Fewer steps have no spread."""
 
-STYLES = {"head": "bold", "more": "dim", "note": "dim"}
+STYLES = {"head": "bold", "more": "dim", "note": "dim", "code": "cyan"}
 INDENTS: dict[str, tuple[str, str | None]] = {
     "row": ("  ", None),
     "more": ("      ", None),
     "note": ("  ", "  "),
     "told": ("    ", "    "),
     "mend": ("    ", "      "),
+    "code": ("      ", "        "),
+    "finding": ("  ", "    "),
 }
 """Of the roofline's lines: how far they are indented, and the further lines of a paragraph (None: it is one line)."""
 LEVEL_STYLE = {"note": "cyan", "warn": "yellow", "fail": "bold red"}
@@ -67,12 +70,15 @@ class _Page:
         self.line()
         self.paragraph(report.verdict.text, style="bold")
         self.line()
+        self.lines(text_findings.question(report))
+        self.lines(text_findings.headline(report))
         devices = report.devices
         if len(devices) > MOST_DEVICES:
             self.overview()
             devices = [min(devices, key=lambda d: d.busy_ns / d.window_ns)]
         for device in devices:
             _Section(self, device).render()
+        self.findings()
         self.trust()
 
     def line(self, text: str = "", figures: str = "", style: str = "") -> None:
@@ -90,6 +96,30 @@ class _Page:
     def paragraph(self, text: str, style: str = "", first: str = "", rest: str = "") -> None:
         for part in textwrap.wrap(clean(text), self.width, initial_indent=first, subsequent_indent=rest):
             self.line(part, style=style)
+
+    def lines(self, some: Iterable[tuple[str, str, str]]) -> None:
+        """Lines of some kinds; with an empty one behind them."""
+        told = ""
+        for kind, text, figures in some:
+            told = text
+            indent, hanging = INDENTS.get(kind, ("", None))
+            if hanging is None:
+                self.line(indent + clean(text), figures, STYLES.get(kind, ""))
+            else:
+                self.paragraph(text, STYLES.get(kind, ""), first=indent, rest=hanging)
+        if told:
+            self.line()
+
+    def findings(self) -> None:
+        """What speaks for each finding, or why no gains are told."""
+        why = text_findings.withheld(self.report)
+        if why is not None:
+            self.line("what mends would bring", style="bold")
+            self.paragraph(f"not told: {why}", first="  ", rest="    ")
+            self.line()
+        elif self.report.findings:
+            self.line("why, and what would refute it", style="bold")
+            self.lines(text_findings.details(self.report))
 
     def overview(self) -> None:
         self.line("Devices", f"{'busy':>10} {'unknown':>10}", style="bold")
@@ -261,12 +291,7 @@ class _Section:
         page = self.page
         if self.device.roofline is None:
             return
-        for kind, text, figures in section(self.device.roofline, self.parts, bool(self.steps)):
-            indent, hanging = INDENTS.get(kind, ("", None))
-            if hanging is None:
-                page.line(indent + text, figures, STYLES.get(kind, ""))
-            else:
-                page.paragraph(text, STYLES.get(kind, ""), first=indent, rest=hanging)
+        page.lines(section(self.device.roofline, self.parts, bool(self.steps)))
 
 
 def _label(report: model.Report, device: model.DeviceReport) -> str:

@@ -80,9 +80,10 @@ class Roofline:
 
     `work_known_ns` is the busy time of operations with known work, whether or not their ceiling is known; `unknown`
     says why something is not known of how many ns. `mfu` and `mbu` leave out what is not known: they are lower bounds
-    where that is not all.
+    where that is not all. `view` is what it was all judged by.
     """
 
+    view: View
     ceilings: Ceilings | None
     peaks: Peaks | None
     use: Use
@@ -111,6 +112,7 @@ def judge(of: Basis, ledger: Ledger, work: OperationWork, ceilings: Ceilings | N
     work_ns = int(looked.ns[np.isfinite(looked.moved) & np.isfinite(looked.flops)].sum())
     known = work_ns >= LEAST_KNOWN * use.ns and peaks is not None
     return Roofline(
+        view=looked,
         ceilings=ceilings,
         peaks=peaks,
         use=use,

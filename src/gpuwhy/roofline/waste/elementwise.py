@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gpuwhy.roofline.view import Group, Rows, View
 from gpuwhy.roofline.waste.base import Waste, waste
 
+TITLE = "chains of elementwise, cast and normalization kernels that pass through memory one by one"
 FUSIBLE = ("busy/elementwise", "busy/normalization", "busy/reduction", "busy/softmax")
 
 
@@ -34,7 +35,7 @@ def elementwise(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
         waste(
             view,
             "elementwise",
-            "chains of elementwise, cast and normalization kernels that pass through memory one by one",
+            TITLE,
             "torch.compile the model, or a fused kernel for the chain",
             some,
             int(least / view.ceilings.dram_bytes_per_s * 1e9),

@@ -1,0 +1,30 @@
+"""A batch so large that the device becomes the limit."""
+
+from __future__ import annotations
+
+from gpuwhy.findings.base import Look, Mend
+from gpuwhy.whatif.batch import larger_batch
+from gpuwhy.whatif.period import step_ns
+
+MOST_TIMES = 1024
+SLOWER = 0.25
+"""A batch is as large as the device takes without much ado if the step is longer by this part."""
+
+
+def larger(look: Look) -> Mend | None:
+    """The batch, a power of two times as large as now, from which on the device is the limit."""
+    setting, times = look.setting, 1
+    while times < MOST_TIMES:
+        times *= 2
+        if step_ns(larger_batch(setting, times)(setting.graph), setting.period) > (1 + SLOWER) * look.step_ns:
+            break
+    if times == 2:  # something grows with the batch right away
+        return None
+    return Mend(
+        "larger_batch",
+        f"a larger batch: with about {times} times as many samples a step the device becomes the limit (if memory and "
+        "the recipe allow it)",
+        None,
+        larger_batch(setting, float(times)),
+        samples=float(times),
+    )

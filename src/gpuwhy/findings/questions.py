@@ -1,0 +1,169 @@
+"""A user's own question: `input,sync=0.5,precision=bf16` → changes, replayed together.
+
+A name stands for mends, as the rules offer them however little they would bring (the mends' own names do, too). A
+number behind it is the part that is left: `sync=0.5` removes every second blocking call, `checkpoint=0.1` writes every
+tenth checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuwhy.errors import GpuwhyError
+from gpuwhy.findings import findings
+from gpuwhy.findings.base import Look
+from gpuwhy.findings.products import in_precision
+from gpuwhy.roofline.waste import Waste
+from gpuwhy.whatif.batch import larger_batch
+from gpuwhy.whatif.changes import Change, composed, lasting, without_host_time
+from gpuwhy.whatif.gains import Gain, gain
+from gpuwhy.whatif.graph import Graph
+from gpuwhy.whatif.period import step_ns
+from gpuwhy.whatif.replayed import Replayed
+
+NAMES = {
+    "input": ("loader_workers", "more_workers"),
+    "copies": ("pinned_prefetch",),
+    "pinned": ("pinned",),
+    "outputs": ("keep_on_device",),
+    "sync": ("no_item", "no_synchronize", "fixed_sizes"),
+    "allocator": ("keep_memory",),
+    "gc": ("gc_off_loop",),
+    "compile": ("no_recompile",),
+    "checkpoint": ("checkpoint_rarely",),
+    "host_compute": ("compute_elsewhere",),
+    "outside": ("out_of_loop",),
+    "graphs": ("cuda_graphs",),
+    "optimizer": ("fused_optimizer",),
+    "fusion": ("elementwise",),
+    "attention": ("attention",),
+    "shape": ("shape",),
+    "layout": ("layout",),
+    "recompute": ("recompute",),
+    "communication": ("overlap_communication",),
+    "straggler": ("keep_up",),
+}
+"""Mends by the name in a question."""
+WITH_VALUE = {
+    "precision": "bf16, fp16, tf32 or fp8: products in that precision",
+    "batch": "a number: so many times as large",
+    "host": "a number: the host takes so many times as long (0.5: it is twice as fast)",
+    "device": "a number: the device takes so many times as long",
+}
+MOST, LEAST = 1e6, 1e-6
+
+
+@dataclass(frozen=True)
+class Question:
+    """One part of a question; `value` is None where none was given."""
+
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the changes bring together; `nothing` are parts of the question that this profile has nothing of."""
+
+    questions: list[Question]
+    gain: Gain
+    samples: float
+    nothing: list[str]
+
+
+def parse(text: str) -> list[Question]:
+    """The parts of a question. Raises GpuwhyError where it is none."""
+    found = []
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        known = name in NAMES or name in WITH_VALUE or any(name in ids for ids in NAMES.values())
+        if not known or (equals and not value) or (name in WITH_VALUE and not value):
+            more = f" ({WITH_VALUE[name]})" if name in WITH_VALUE else ""
+            raise GpuwhyError(
+                f"--what-if {part.strip() or text}: not a change{more}",
+                hint=f"one or several of {', '.join([*NAMES, *(f'{one}=…' for one in WITH_VALUE)])}",
+            )
+        if value and name != "precision":
+            _number(name, value)
+        found.append(Question(name, value or None))
+    return found
+
+
+def _number(name: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    most = MOST if name in WITH_VALUE else 1.0
+    if not (LEAST if name in WITH_VALUE else 0.0) <= number <= most:
+        what = WITH_VALUE.get(name, "the part of it that is left, from 0 to 1")
+        raise GpuwhyError(f"--what-if {name}={value}: not {what}")
+    return number
+
+
+def answer(found: Replayed, wastes: Sequence[Waste], questions: Sequence[Question]) -> Answer | None:
+    """Replay all changes of a question together; None where gains are withheld."""
+    setting, distortion = found.setting, found.distortion
+    if setting is None or distortion is None or found.device_ns is None:
+        return None
+    step = step_ns(replace(setting.graph, pace_ns=0.0), setting.period)
+    look = Look(setting, wastes, step, found.device_ns, least=0.0)
+    mends = {mend.id: mend for finding in findings(look) for mend in finding.mends}
+    changes: list[tuple[Change, ...]] = []
+    nothing, samples = [], 1.0
+    for question in questions:
+        if question.name in WITH_VALUE:
+            special = _special(look, question)
+            changes += [special] if special is not None else []
+            nothing += [question.name] if special is None else []
+            samples *= float(question.value or 1) if question.name == "batch" else 1.0
+            continue
+        some = [mends[id_] for id_ in NAMES.get(question.name, (question.name,)) if id_ in mends]
+        left = float(question.value) if question.value is not None else 0.0
+        changes += [tuple(partly(one, left) for one in mend.variants) for mend in some]
+        nothing += [question.name] if not some else []
+    ends = [composed([one[which % len(one)] for one in changes]) for which in range(3)]
+    return Answer(list(questions), gain(setting, distortion, ends, samples), samples, nothing)
+
+
+def _special(look: Look, question: Question) -> tuple[Change, ...] | None:
+    """Changes that need a value."""
+    value = question.value or ""
+    if question.name == "precision":
+        return in_precision(look, value)
+    number = _number(question.name, value)
+    everything = np.ones(len(look.setting.timeline.ops), bool)
+    make: dict[str, Callable[[], Change]] = {
+        "batch": lambda: larger_batch(look.setting, number),
+        "host": lambda: without_host_time(look.setting.own, number),
+        "device": lambda: lasting(everything, number),
+    }
+    return (make[question.name](),)
+
+
+def partly(change: Change, left: float) -> Change:
+    """A change of which a part is left undone: times in between, and of the waits that are cut every so many."""
+    if not left:
+        return change
+
+    def part(graph: Graph) -> Graph:
+        new = change(graph)
+        cut = np.flatnonzero(new.cut & ~graph.cut)
+        kept = cut[np.diff(np.floor(np.arange(len(cut) + 1) * left)) > 0]
+        cuts = new.cut.copy()
+        cuts[kept] = False
+        vanished = new.gone & ~graph.gone
+        return replace(
+            new,
+            host=replace(new.host, factor=left * graph.host.factor + (1 - left) * new.host.factor),
+            duration=np.where(vanished, left * graph.duration, left * graph.duration + (1 - left) * new.duration),
+            gone=graph.gone,
+            cut=cuts,
+            pace_ns=max(left * graph.pace_ns, new.pace_ns) if new.pace_ns < graph.pace_ns else new.pace_ns,
+        )
+
+    return part

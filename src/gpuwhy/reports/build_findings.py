@@ -1,0 +1,100 @@
+"""Outlooks → the part of the report on what mends would bring."""
+
+from __future__ import annotations
+
+from gpuwhy.findings.advice import Offer, Told
+from gpuwhy.findings.outlook import Outlook
+from gpuwhy.reports import findings_model as model
+from gpuwhy.timeline import Device
+from gpuwhy.whatif.gains import Gain
+
+
+def replay_info(outlook: Outlook) -> model.ReplayInfo | None:
+    """What is told of a device's replay; None where there was none."""
+    found = outlook.replayed
+    if found is None:
+        return None
+    distortion = found.distortion
+    return model.ReplayInfo(
+        error=found.error,
+        unexplained=found.unexplained,
+        distortion=model.DistortionInfo(
+            low=distortion.low, mid=distortion.mid, high=distortion.high, how=distortion.how
+        )
+        if distortion is not None
+        else None,
+        recorded_step_ns=_ns(found.recorded_ns),
+        step_ns=_ns(found.step_ns),
+        device_step_ns=_ns(found.device_ns),
+    )
+
+
+def _ns(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def finding_infos(outlook: Outlook, device: Device) -> list[model.FindingInfo]:
+    """The findings of one device, in their order."""
+    if outlook.advice is None or outlook.replayed is None or outlook.replayed.step_ns is None:
+        return []
+    return [_finding(told, device, outlook.replayed.step_ns) for told in outlook.advice.told]
+
+
+def _finding(told: Told, device: Device, step_ns: float) -> model.FindingInfo:
+    finding = told.finding
+    return model.FindingInfo(
+        cause=finding.cause,
+        rank=device.rank,
+        device=device.number,
+        title=finding.title,
+        evidence=finding.evidence,
+        refuted_by=finding.refuted_by,
+        mends=[_mend(offer, step_ns) for offer in told.offers],
+        explains=sorted({other.cause for other in told.folded} - {finding.cause}),
+    )
+
+
+def _mend(offer: Offer, step_ns: float) -> model.MendInfo:
+    return model.MendInfo(
+        id=offer.mend.id,
+        text=offer.mend.text,
+        code=offer.mend.code,
+        after_over_before=_interval(offer.gain),
+        step_after_ns=_after(offer.gain, step_ns * offer.mend.samples),
+        samples=offer.mend.samples,
+    )
+
+
+def together_info(outlook: Outlook) -> model.TogetherInfo | None:
+    """All mends together."""
+    if outlook.advice is None or outlook.advice.together is None or outlook.replayed is None:
+        return None
+    mends, gain = outlook.advice.together
+    return model.TogetherInfo(
+        mends=[mend.id for mend in mends],
+        after_over_before=_interval(gain),
+        step_after_ns=_after(gain, outlook.replayed.step_ns or 0.0),
+    )
+
+
+def what_if_info(outlook: Outlook) -> model.WhatIfInfo | None:
+    """The answer to the user's own question."""
+    answer, found = outlook.answer, outlook.replayed
+    if answer is None or found is None:
+        return None
+    return model.WhatIfInfo(
+        changes=[one.name if one.value is None else f"{one.name}={one.value}" for one in answer.questions],
+        after_over_before=_interval(answer.gain),
+        step_after_ns=_after(answer.gain, (found.step_ns or 0.0) * answer.samples),
+        samples=answer.samples,
+        nothing=answer.nothing,
+    )
+
+
+def _interval(gain: Gain) -> model.Interval:
+    return model.Interval(low=gain.low, mid=gain.mid, high=gain.high)
+
+
+def _after(gain: Gain, step_ns: float) -> model.IntervalNs:
+    low, mid, high = (round(step_ns * end) for end in (gain.low, gain.mid, gain.high))
+    return model.IntervalNs(low=low, mid=mid, high=high)

@@ -1,0 +1,92 @@
+"""What to change, as lines for a terminal: first what the best mends bring, further down what speaks for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuwhy.reports import model
+from gpuwhy.reports.findings_model import FindingInfo, Interval, MendInfo
+from gpuwhy.reports.words import ms
+
+Line = tuple[str, str, str]
+"""A kind of line (of `text.STYLES` and `text.INDENTS`), its text, and figures for its right end."""
+
+MOST = 3
+"""Mends that the report leads with."""
+
+
+def headline(report: model.Report) -> Iterator[Line]:
+    """The best mends with their gains, and the time after all of them."""
+    findings = report.findings
+    if not findings or report.replay is None or report.replay.step_ns is None:
+        return
+    yield "head", "what to change", f"{'ms a step':>16}  {'time a sample':>21}"
+    yield "row", _now(report), f"{ms(report.replay.step_ns):>16}  {'':>21}"
+    for number, finding in enumerate(findings[:MOST], 1):
+        mend = finding.mends[0]
+        yield "row", f"{number}. {_who(report, finding)}{finding.cause}: {mend.id}", _figures(mend)
+        yield "told", mend.text, ""
+        if mend.code:
+            yield "code", mend.code, ""
+    if report.together is not None and len(report.together.mends) > 1:
+        after = report.together.step_after_ns
+        yield (
+            "row",
+            f"{'both' if len(report.together.mends) == 2 else f'{len(report.together.mends)} mends'} together",
+            f"{ms(after.mid):>16}  {_ratio(report.together.after_over_before):>21}",
+        )
+    if len(findings) > MOST:
+        yield "more", f"{len(findings) - MOST} more below", ""
+
+
+def question(report: model.Report) -> Iterator[Line]:
+    """The answer to the user's own question."""
+    asked = report.what_if
+    if asked is None or report.replay is None or report.replay.step_ns is None:
+        return
+    yield "head", f"what if: {', '.join(asked.changes)}", f"{'ms a step':>16}  {'time a sample':>21}"
+    now = f"{ms(report.replay.step_ns)} → {ms(asked.step_after_ns.mid)}"
+    yield "row", "without the profiler", f"{now:>16}  {_ratio(asked.after_over_before):>21}"
+    if asked.nothing:
+        yield "note", f"there is nothing of it in this profile: {', '.join(asked.nothing)}", ""
+
+
+def _now(report: model.Report) -> str:
+    """What a step is now; the report's own figures are with the profiler."""
+    recorded = report.replay.recorded_step_ns if report.replay is not None else None
+    how = "as given" if report.step.unprofiled_ns is not None else "estimated"
+    return f"now, {how}" + (f" (profiled: {ms(recorded)})" if recorded is not None else "")
+
+
+def _figures(mend: MendInfo) -> str:
+    return f"{ms(mend.step_after_ns.mid):>16}  {_ratio(mend.after_over_before):>21}"
+
+
+def _ratio(of: Interval) -> str:
+    """A ratio with its interval, with as many digits as say something."""
+    digits = 2 if of.mid >= 0.1 else 3 if of.mid >= 0.01 else 4
+    return f"× {of.mid:.{digits}f} [{of.low:.{digits}f}, {of.high:.{digits}f}]"
+
+
+def _who(report: model.Report, finding: FindingInfo) -> str:
+    return f"rank {finding.rank}, GPU {finding.device}, " if len(report.devices) > 1 else ""
+
+
+def details(report: model.Report) -> Iterator[Line]:
+    """Every finding with its evidence, what would refute it, and all its mends."""
+    for finding in report.findings:
+        yield "finding", f"{_who(report, finding)}{finding.cause}: {finding.title}", ""
+        for sentence in finding.evidence:
+            yield "told", sentence, ""
+        if finding.explains:
+            yield "told", f"with it goes: {', '.join(finding.explains)}", ""
+        for mend in finding.mends:
+            more = f", {mend.samples:,.0f} times the samples a step" if mend.samples != 1 else ""
+            yield "mend", f"→ {mend.id}: {mend.text}{more}", ""
+            yield "more", f"  a step of {ms(mend.step_after_ns.mid)} ms, time a sample", _ratio(mend.after_over_before)
+        yield "told", f"refuted by: {finding.refuted_by}", ""
+
+
+def withheld(report: model.Report) -> str | None:
+    """Why no gains are told."""
+    return next((item.why for item in report.withheld if item.what == "gains"), None)

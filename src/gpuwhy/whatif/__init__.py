@@ -1,0 +1,1 @@
+"""What would happen if: the dependency graph of a recording, its replay, and changes to it."""

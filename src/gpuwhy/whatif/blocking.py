@@ -1,0 +1,123 @@
+"""Calls that return when the device is done with something: which operation each waited for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.intervals import Rows, Times
+from gpuwhy.ledger.classes import RUNTIME, classify
+from gpuwhy.timeline import CallKind, Table, Timeline
+from gpuwhy.whatif.graph import Why
+from gpuwhy.whatif.launches import Launches
+
+ROUNDING_NS = 20_000
+"""A call may return so long before the recorded end of what it waited for: two clocks are compared."""
+ROUNDING = 0.05
+"""… or, when memory is staged in pieces, by this part of its own length."""
+LOOK_BACK = 16
+"""Operations that are looked at for the one that a call waited for, the latest first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Blocked(Table):
+    """One row a call: it returns at `at`, `lag` after operation `awaited` ends; it began to wait at `since`."""
+
+    thread: NDArray[np.int32]
+    since: Times
+    at: Times
+    awaited: Rows
+    lag: NDArray[np.int64]
+    kind: NDArray[np.int8]
+
+
+def blocking(timeline: Timeline, found: Launches) -> Blocked:
+    """All blocking calls."""
+    label = _labels(timeline)
+    return Blocked.concatenate(
+        [_copies(timeline, found, label), _syncs(timeline, label), _full_queues(timeline, found)]
+    )
+
+
+def _copies(timeline: Timeline, found: Launches, label: NDArray[np.int8]) -> Blocked:
+    """Copy calls that last until their own copy is over."""
+    ops, calls = timeline.ops, timeline.calls
+    copies = np.flatnonzero(found.of_op >= 0)
+    call = found.call[found.of_op[copies]]
+    start, end, over = calls.start[call], calls.end[call], ops.end[copies]
+    late = np.maximum(ROUNDING_NS, (ROUNDING * (end - start)).astype(np.int64))
+    blocks = (label[call] == _COPY) & (over > start) & (over <= end + late) & (end - start > 2 * found.usual_ns)
+    copies, call = copies[blocks], call[blocks]
+    at = np.maximum(calls.end[call], ops.end[copies])
+    since = found.at[found.of_op[copies]]
+    return Blocked(calls.thread[call], since, at, copies, at - ops.end[copies], _all(Why.BLOCKING, call))
+
+
+def _syncs(timeline: Timeline, label: NDArray[np.int8]) -> Blocked:
+    """Synchronizing calls, and those that free memory: they wait for all that was enqueued before."""
+    calls = timeline.calls
+    call = np.flatnonzero((label == _SYNC) | (label == _FREE))
+    awaited = _latest_before(timeline, call, calls.end[call] + ROUNDING_NS)
+    call, awaited = call[awaited >= 0], awaited[awaited >= 0]
+    over = timeline.ops.end[awaited]
+    at = np.maximum(calls.end[call], over)
+    waited = over > calls.start[call]
+    since = np.where(waited, calls.start[call], at)
+    return Blocked(calls.thread[call], since, at, awaited, np.where(waited, at - over, 0), _all(Why.BLOCKING, call))
+
+
+def _full_queues(timeline: Timeline, found: Launches) -> Blocked:
+    """Launches that waited for room: some operation was over just before."""
+    calls, ops = timeline.calls, timeline.ops
+    rows = np.flatnonzero(found.waits)
+    call = found.call[rows]
+    awaited = _latest_before(timeline, call, calls.end[call])
+    good = (awaited >= 0) & (ops.end[awaited] > calls.start[call])
+    call, awaited, at = call[good], awaited[good], found.at[rows[good]]
+    lag = np.maximum(at - ops.end[awaited], 0)
+    return Blocked(calls.thread[call], calls.start[call], at, awaited, lag, _all(Why.QUEUE_FULL, call))
+
+
+def _all(kind: Why, like: Rows) -> NDArray[np.int8]:
+    return np.full(len(like), kind, np.int8)
+
+
+def _latest_before(timeline: Timeline, call: Rows, until: Times) -> Rows:
+    """Of the operations of its rank that were enqueued before each call, the last to end by a time; -1 for none."""
+    ops, calls = timeline.ops, timeline.calls
+    result = np.full(len(call), -1, np.int64)
+    if not len(ops) or not len(call):
+        return result
+    rank = np.array([thread.rank for thread in timeline.threads], np.int64)[calls.thread[call]]
+    order = np.argsort(ops.end, kind="stable")
+    owner = np.array([device.rank for device in timeline.devices], np.int64)[ops.device[order]]
+    # What has no launch in the recording was enqueued before it began.
+    enqueued = np.where(ops.launch[order] >= 0, calls.start[ops.launch[order]], np.iinfo(np.int64).min)
+    place = np.searchsorted(ops.end[order], until, side="right") - 1
+    open_ = np.arange(len(call))
+    for _ in range(LOOK_BACK):
+        open_ = open_[place[open_] >= 0]
+        at = place[open_]
+        fits = (enqueued[at] < calls.start[call[open_]]) & (owner[at] == rank[open_])
+        result[open_[fits]] = order[at[fits]]
+        open_ = open_[~fits]
+        place[open_] -= 1
+    return result
+
+
+_OTHER, _SYNC, _FREE, _COPY = range(4)
+_NUMBER = {"sync": _SYNC, "copy_call": _COPY, "allocator": _FREE}
+
+
+def _labels(timeline: Timeline) -> NDArray[np.int8]:
+    """What each runtime call is."""
+    calls = timeline.calls
+    label = np.full(len(calls), _OTHER, np.int8)
+    rows = np.flatnonzero(calls.kind == CallKind.RUNTIME)
+    found = classify(calls.name[rows], timeline.names, RUNTIME, lambda name: _NUMBER.get(name, _OTHER))
+    label[rows] = np.maximum(found, _OTHER).astype(np.int8)
+    frees = np.array(["free" in name.lower() or "unmap" in name.lower() for name in timeline.names], bool)
+    label[(label == _FREE) & ~frees[calls.name]] = _OTHER
+    return label

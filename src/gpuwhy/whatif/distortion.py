@@ -1,0 +1,80 @@
+"""How much slower the recorded host was than it is without a profiler.
+
+A profiler adds a few microseconds to each event: PyTorch's slowed one and the same loop by 1.05 to 1.75 times. Time
+between events that is long (a sleep, a file that is written, an item that is decoded) is as long without it, and so is
+the device's. So what is stretched is the first `SHORT_NS` of each slice of host time, by a factor that the step time
+without a profiler tells, if it is known, and that otherwise lies in a range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuwhy.whatif.graph import Graph
+from gpuwhy.whatif.period import step_ns
+from gpuwhy.whatif.setting import Setting
+
+SHORT_NS = 20_000
+"""What of a slice a profiler can have stretched."""
+USUAL = (1.1, 1.7, 2.1)
+"""The factor where it is not known: low, expected, high (of 20 loops on H200s with PyTorch 2.11, recorded with shapes
+and without stacks: 1.06 to 2.1, most between 1.5 and 1.9)."""
+LEAST, MOST = 1.2, 2.6
+"""Outside of these it is something else that differs from the recording."""
+LEAST_FIRM, MOST_FIRM = 0.5, 3.0
+SURE = 0.07
+"""Where the factor was found from the step time, it is off by less than this part of itself."""
+FOUND = 1e-3
+
+
+@dataclass(frozen=True)
+class Distortion:
+    """The factor by which short host time is stretched, and how it is known: `step_time`, or `usual`.
+
+    `firm` is by how much other host time is longer without the profiler, as far as the step time tells: the host of a
+    shared machine is not equally fast all the time.
+    """
+
+    low: float
+    mid: float
+    high: float
+    how: str
+    firm: float = 1.0
+
+
+def undistorted(setting: Setting, factor: float, firm: float = 1.0) -> Graph:
+    """The graph of the same program without a profiler that stretched short host time so many times."""
+    graph, host = setting.graph, setting.graph.host
+    length = (host.end - host.start).astype(np.float64)
+    short = np.where(setting.producing | setting.slices_of("input"), 0.0, np.minimum(length, SHORT_NS))
+    left = (short / factor + (length - short) * firm) / np.maximum(length, 1.0)
+    return replace(graph, host=replace(host, factor=host.factor * left))
+
+
+def calibrate(setting: Setting, step_time_ns: float | None) -> Distortion:
+    """The factor at which the replay takes as long as a step does without a profiler."""
+    low, mid, high = USUAL
+    if step_time_ns is None:
+        return Distortion(low, mid, high, "usual")
+
+    def step(factor: float, firm: float = 1.0) -> float:
+        return float(step_ns(undistorted(setting, factor, firm), setting.period))
+
+    if step(MOST) < step_time_ns < step(LEAST):
+        found = _solve(lambda factor: -step(factor), -step_time_ns, LEAST, MOST)
+        return Distortion(found * (1 - SURE), found, found * (1 + SURE), "step_time")
+    if step(mid, LEAST_FIRM) < step_time_ns < step(mid, MOST_FIRM):
+        firm = _solve(lambda firm: step(mid, firm), step_time_ns, LEAST_FIRM, MOST_FIRM)
+        return Distortion(low, mid, high, "step_time", firm)
+    return Distortion(low, mid, high, "usual")
+
+
+def _solve(rising: Callable[[float], float], target: float, low: float, high: float) -> float:
+    """Where a function that rises from `low` to `high` reaches the target."""
+    while high / low > 1 + FOUND:
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if rising(middle) > target else (middle, high)
+    return float((low * high) ** 0.5)

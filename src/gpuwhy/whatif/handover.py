@@ -1,0 +1,61 @@
+"""Work that one thread hands to another and waits for: the backward pass on autograd's own thread.
+
+Whatever the other thread did while the main thread stood still in one place was done for it: the main thread goes on
+when that is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.intervals import Times
+from gpuwhy.ledger.host import ROLES
+from gpuwhy.ledger.partition import Basis
+from gpuwhy.timeline import Table
+
+
+@dataclass(frozen=True, eq=False)
+class Handovers(Table):
+    """Thread `main` waits for thread `other` from `start` to `end`."""
+
+    main: NDArray[np.int32]
+    other: NDArray[np.int32]
+    start: Times
+    end: Times
+
+
+def handovers(of: Basis) -> Handovers:
+    """All handings over."""
+    none = np.empty(0, np.int64)
+    found = [Handovers(none.astype(np.int32), none.astype(np.int32), none, none)]
+    for other in np.flatnonzero(of.host.role == ROLES.index("backward")).tolist():
+        found += [
+            _between(of, main, other) for main in of.host.family[other] if of.host.role[main] == ROLES.index("main")
+        ]
+    return Handovers.concatenate(found)
+
+
+def _between(of: Basis, main: int, other: int) -> Handovers:
+    """The other thread's outermost calls, joined where the main thread did not move between them."""
+    nesting = of.timeline.nesting
+    part = nesting.of_thread(other)
+    top = np.flatnonzero(nesting.depth[part] == 0) + part.start
+    start, end = nesting.start[top], nesting.end[top]
+    moves = _moves(of, main)
+    # The main thread stands still from its last move before an outermost call to its next one.
+    place = np.searchsorted(moves, start, side="right")
+    until = np.append(moves, np.iinfo(np.int64).max)[place]
+    first = np.flatnonzero(np.diff(place, prepend=-1))
+    last = np.append(first[1:], len(place)) - 1
+    whole = np.full(len(first), main, np.int32), np.full(len(first), other, np.int32)
+    return Handovers(*whole, start[first], np.minimum(end[last], until[first]))
+
+
+def _moves(of: Basis, thread: int) -> Times:
+    """When calls of a thread begin and end."""
+    nesting = of.timeline.nesting
+    part = nesting.of_thread(thread)
+    return np.sort(np.concatenate((nesting.start[part], nesting.end[part])))

@@ -1,0 +1,92 @@
+"""Batches that worker processes deliver through a queue: the loader as a thread of its own with its own pace."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.intervals import Times
+from gpuwhy.ledger.partition import Basis
+from gpuwhy.timeline import CallKind
+
+WORKERS = re.compile(r"enumerate\(DataLoader\)#_MultiProcessingDataLoaderIter|.*_MultiProcessingDataLoaderIter\b")
+WAITED_NS = 1_000_000
+"""A shorter call to the loader took a batch that was there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Deliveries:
+    """Calls on `thread` that take a batch, from `start` to `at`. `waited`: it was not there yet."""
+
+    thread: NDArray[np.int32]
+    start: Times
+    at: Times
+    waited: NDArray[np.bool_]
+
+
+def deliveries(of: Basis) -> Deliveries:
+    """All calls that take a batch from worker processes."""
+    calls = of.timeline.calls
+    table = of.timeline.names_like(WORKERS)
+    rows = np.flatnonzero(table[calls.name] & (calls.kind == CallKind.ANNOTATION))
+    rows = rows[np.lexsort((calls.end[rows], calls.thread[rows]))]
+    return Deliveries(
+        calls.thread[rows], calls.start[rows], calls.end[rows], calls.end[rows] - calls.start[rows] > WAITED_NS
+    )
+
+
+PINNING = re.compile(r"(cuda|hip)PointerGetAttributes?$")
+"""Each tensor of a batch is looked at so, once, when the loader's own thread pins it."""
+LEAST_SHORT = 2
+"""Batches that must be missing before a loader is called slower than its loop: one may be under way."""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Batches that the pinning thread put into the queue, and that the loop took from it, in the same time."""
+
+    made: int
+    taken: int
+    pace_ns: float
+
+
+def arrivals(of: Basis) -> Arrivals | None:
+    """How fast batches arrive, where a thread of the loader pins them and the loop took clearly more than arrived.
+
+    The queue was full when recording began: the loop then shows no wait, though it will wait as soon as that is used
+    up. None where there is no such thread, or it keeps up.
+    """
+    timeline = of.timeline
+    calls = timeline.calls
+    taken = deliveries(of)
+    if len(taken.at) < LEAST_SHORT or taken.waited.any():
+        return None
+    launching = np.zeros(len(timeline.threads), bool)
+    launching[calls.thread[timeline.ops.launch[timeline.ops.launch >= 0]]] = True
+    looks = np.flatnonzero(
+        timeline.names_like(PINNING)[calls.name] & (calls.kind == CallKind.RUNTIME) & ~launching[calls.thread]
+    )
+    process = [(thread.rank, thread.process) for thread in timeline.threads]
+    own = process[int(taken.thread[0])]
+    looks = looks[np.array([process[thread] == own for thread in calls.thread[looks].tolist()], bool)]
+    if not len(looks):
+        return None
+    tensors = _tensors_a_batch(of)
+    made = len(looks) / tensors
+    if len(taken.at) - made < LEAST_SHORT:
+        return None
+    span = float(taken.at[-1] - taken.at[0]) * len(taken.at) / (len(taken.at) - 1)
+    at = np.sort(calls.start[looks])[:: max(tensors, 1)]
+    between = float(at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else span
+    return Arrivals(round(made), len(taken.at), (span / made + between) / 2)
+
+
+def _tensors_a_batch(of: Basis) -> int:
+    """Pinned copies to the device for each batch."""
+    ops, names = of.timeline.ops, of.timeline.names
+    pinned = np.array(["HtoD (Pinned" in name for name in names], bool)
+    copies = int(pinned[ops.name].sum())
+    return max(round(copies / max(len(deliveries(of).at), 1)), 1)
