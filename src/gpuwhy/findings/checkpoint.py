@@ -6,14 +6,16 @@ import re
 
 import numpy as np
 
+from gpuwhy.arrays import unique
 from gpuwhy.findings.base import SHORT_NS, Finding, Look, mend_of, warmed
 from gpuwhy.findings.stops import stops
+from gpuwhy.roofline.arguments import arguments
 from gpuwhy.timeline import Signature
 from gpuwhy.whatif.changes import composed, without_host_time, without_ops
 from gpuwhy.whatif.setting import Ops, Setting, Slices
 
 COPY = re.compile(r"aten::copy_$")
-RAW_DIMS = re.compile(r"\[\[\d+\], ?\[\d+\]")
+BYTE = "unsigned char"
 
 
 def checkpoint(look: Look) -> Finding | None:
@@ -55,8 +57,11 @@ def raw_copies(setting: Setting) -> tuple[Ops, Slices]:
     """
     timeline, host = setting.timeline, setting.graph.host
     calls, ops = timeline.calls, timeline.ops
-    raw = np.array([_is_raw(signature) for signature in timeline.signatures] + [False], bool)
-    pieces = setting.pieces(COPY) & raw[calls.signature][timeline.nesting.call]
+    copying = timeline.names_like(COPY)[calls.name] & (calls.signature >= 0)
+    raw = np.zeros(len(timeline.signatures) + 1, bool)
+    for number in unique(calls.signature[copying]).tolist():
+        raw[number] = _is_raw(timeline.signatures[number])
+    pieces = (copying & raw[calls.signature])[timeline.nesting.call]
     copies = setting.ops_in(pieces) & setting.busy("copy/d2h")
     around = np.zeros(len(host), bool)
     launch = np.unique(ops.launch[ops.launch >= 0])
@@ -86,4 +91,6 @@ def _spanned(setting: Setting, launch: Ops, is_raw: Ops) -> Slices:
 
 
 def _is_raw(signature: Signature) -> bool:
-    return signature.types.startswith('["unsigned char", "unsigned char"') and bool(RAW_DIMS.match(signature.dims))
+    taken = arguments(signature)
+    tensors = [taken.tensor(place) for place in (0, 1)] if taken is not None else []
+    return bool(tensors) and all(one is not None and one.type == BYTE and len(one.dims) == 1 for one in tensors)
