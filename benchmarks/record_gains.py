@@ -330,7 +330,9 @@ def busy_with_graphs(mended: bool) -> Step:
     return training(model, lambda: x, call=call)
 
 
-CASES: dict[str, tuple[Callable[[bool], Step], str | None, str]] = {
+Cases = dict[str, tuple[Callable[[bool], Step], str | None, str]]
+
+CASES: Cases = {
     "loader_none": (loader_none, "input", "loader_workers"),
     "loader_slow": (loader_slow, "input", "more_workers"),
     "host_augmentation": (host_augmentation, "host_compute", "compute_elsewhere"),
@@ -358,19 +360,20 @@ SAMPLES = {"small_batch": 16.0, "small_images": 8.0}
 STACKS = ("collect_garbage",)
 
 
-def main(out: str, names: list[str]) -> None:
+def record_all(cases: Cases, samples: dict[str, float], stacks: tuple[str, ...], out: str, names: list[str]) -> None:
+    """Time and record the pairs; `samples` are those of a mended step for each of a base step, where not one."""
     os.makedirs(out, exist_ok=True)
     rows = []
-    for name in names or CASES:
-        make, cause, mend = CASES[name]
+    for name in names or cases:
+        make, cause, mend = cases[name]
         row: dict[str, Any] = {"name": name, "cause": cause, "mend": mend}
         begun = time.perf_counter()
         try:
             torch.manual_seed(0)
             base, mended = make(False), make(True)
-            row |= in_turns(base, mended, SAMPLES.get(name, 1.0))
+            row |= in_turns(base, mended, samples.get(name, 1.0))
             for step, kind in ((base, "base"), (mended, "mended")):
-                record(step, f"{out}/{name}.{kind}.json.gz", RECORDED, with_stack=name in STACKS)
+                record(step, f"{out}/{name}.{kind}.json.gz", RECORDED, with_stack=name in stacks)
             row |= {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
         except Exception as error:
             row["error"] = repr(error)[:300]
@@ -385,4 +388,4 @@ def main(out: str, names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    record_all(CASES, SAMPLES, STACKS, sys.argv[1], sys.argv[2:])

@@ -78,9 +78,9 @@ class Loop:
         correlation = self.profile.runtime("cudaMemcpyAsync", call, self.now)
         self.profile.copy("HtoD (Pageable -> Device)", start, self.free, correlation)
 
-    def wait(self, call: str, ns: int = 0) -> None:
-        """A call that returns when the device is done with everything, and some time after that."""
-        start, self.now = self.now, max(self.now, self.free) + RETURN + ns
+    def wait(self, call: str, ns: int = 0, *, until: int | None = None) -> None:
+        """A call that returns some time after the device is done with everything, or with what it ends then."""
+        start, self.now = self.now, max(self.now, self.free if until is None else until) + RETURN + ns
         self.profile.runtime(call, start, self.now)
 
     def call(self, name: str, ns: int) -> None:
@@ -92,9 +92,11 @@ class Loop:
 Body = Callable[[Loop], None]
 
 
-def looped(*bodies: Body, steps: int = 8) -> Loop:
-    """A loop whose steps do all of this."""
+def looped(*bodies: Body, steps: int = 8, before: Body | None = None) -> Loop:
+    """A loop whose steps do all of this, perhaps with something before the first one."""
     loop = Loop()
+    if before is not None:
+        before(loop)
     for _ in range(steps):
         with loop.step():
             for body in bodies:

@@ -181,6 +181,36 @@ def test_what_a_slower_device_hides_brings_nothing(folder: Path) -> None:
     assert steady(found) == steady(found, *without) == pytest.approx(DEVICE_STEP, abs=NEAR)
 
 
+def test_a_kernel_that_is_no_more_takes_its_gap_with_it(folder: Path) -> None:
+    found = replay(looped(ten(2 * LONG)), folder)
+    _, ops = everywhere(found)
+    ops[::2] = False
+    assert steady(found, without_ops(ops)) == pytest.approx(5 * (2 * LONG + GAP), abs=NEAR)
+    assert steady(found, without_ops(~ops), without_ops(ops)) == pytest.approx(HOST_STEP, abs=NEAR)
+
+
+def test_a_copy_waits_in_its_call_for_the_kernels_before_it(folder: Path) -> None:
+    found = replay(looped(copies, ten(LONG)), folder)
+    kernels = ~setting_of(found).busy("copy/h2d_pageable")
+    wanted = HOST_STEP + LATENCY + LONG / 10 + GAP + 500 * US + RETURN
+    assert steady(found, lasting(kernels, 0.1)) == pytest.approx(wanted, abs=NEAR)
+
+
+def test_a_wait_for_the_step_before_holds_up_every_step(folder: Path) -> None:
+    """The host launches 200 µs, waits for the 1,000 of the step before, and launches the next 1,000 after 300."""
+
+    def body(loop: Loop) -> None:
+        before = loop.free
+        loop.operator(100 * US, 200 * US)
+        loop.wait("cudaEventSynchronize", until=before)
+        loop.operator(200 * US)
+        loop.operator(100 * US, 1_000 * US)
+
+    found = replay(looped(body, before=body), folder)
+    assert steady(found) == pytest.approx(RETURN + 300 * US + LATENCY + 1_000 * US, abs=NEAR)
+    assert steady(found, *no_waits(setting_of(found))) == pytest.approx(1_200 * US + 2 * GAP, abs=NEAR)
+
+
 # --- Regimes ------------------------------------------------------------------------------------------------
 
 

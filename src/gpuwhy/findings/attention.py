@@ -20,5 +20,9 @@ def attention(look: Look) -> list[Finding]:
         trained = any("backward" in one.name for one in waste.operators)
         host = without_host_time(setting.launching(setting.ops_of(waste.rows)), 1 / FEWER)
         parts = TRAINED if trained else INFERRED
-        found.append(of_waste(look, waste, [composed([towards(setting, waste, part), host]) for part in parts]))
+        found.append(
+            of_waste(
+                look, waste, "fused_attention", [composed([towards(setting, waste, part), host]) for part in parts]
+            )
+        )
     return found

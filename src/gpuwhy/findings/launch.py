@@ -7,21 +7,20 @@ import re
 import numpy as np
 
 from gpuwhy.findings.base import LONG_NS, WORTH, Finding, Look, Mend, mend_of
-from gpuwhy.findings.elementwise import CHAINS, fused
+from gpuwhy.findings.elementwise import merged
 from gpuwhy.findings.larger_batch import larger
 from gpuwhy.findings.optimizer import fused_optimizer
 from gpuwhy.findings.stops import marked, stops
 from gpuwhy.ledger.classes import BACKWARD
 from gpuwhy.reports.words import ms
-from gpuwhy.roofline.efficiency import Bound
 from gpuwhy.whatif.batch import COMPUTING_NS
-from gpuwhy.whatif.changes import as_it_is, composed, without_host_time
+from gpuwhy.whatif.changes import composed, without_host_time
 from gpuwhy.whatif.setting import Setting, Slices
 
 LAUNCHING = ("dispatch", "launch", "host_compute", "outside_operators")
 GRAPH_NS = 250_000, 100_000, 500_000
 """Host time around the launch of a graph: expected, at best, at worst (H200, PyTorch 2.11)."""
-TRAINED = 4
+TRAINED = 6
 """With a backward pass there is so many times as much of it: two graphs, the loss between, and gradients to hand on."""
 STAYS = re.compile(r"Optimizer\.(step|zero_grad)#|autograd::engine::evaluate_function: torch::autograd::AccumulateGrad")
 """What the graphs of a compiled model do not take in."""
@@ -66,12 +65,9 @@ def _graphs(look: Look, launching: Slices) -> Mend | None:
     inside = launching & ~setting.slices_in(setting.pieces(STAYS))
     own = max(setting.host_ns(inside), 1.0)
     parts = TRAINED if setting.pieces(BACKWARD).any() else 1
-    small = setting.ops_of(np.flatnonzero(setting.view.is_bound(Bound.LATENCY)))
-    chains = next((waste for waste in look.wastes if waste.title == CHAINS), None)
-    merged = fused(setting, chains, small) if chains is not None else (as_it_is,) * len(GRAPH_NS)
     changes = [
         composed([without_host_time(inside, min(parts * ns / own, 1.0)), merge])
-        for ns, merge in zip(GRAPH_NS, merged, strict=True)
+        for ns, merge in zip(GRAPH_NS, merged(setting), strict=True)
     ]
     return mend_of(
         "cuda_graphs",

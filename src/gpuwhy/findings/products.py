@@ -8,7 +8,7 @@ from gpuwhy.findings.base import Finding, Look
 from gpuwhy.findings.waste import of_cause, of_waste, towards
 from gpuwhy.whatif.changes import Change, lasting
 
-REACHED = 0.7, 0.9, 0.55
+REACHED = 0.7, 0.88, 0.58
 """Part of a ceiling of compute that large products reach: expected, at best, at worst (H200, bf16 and fp16)."""
 
 
@@ -19,7 +19,7 @@ TYPES = {"bf16": 2.0, "fp16": 2.0, "tf32": 4.0, "fp32": 4.0, "fp8": 1.0, "fp64":
 def products(look: Look) -> list[Finding]:
     """Precision and shape."""
     return [
-        of_waste(look, waste, [towards(look.setting, waste, part) for part in REACHED])
+        of_waste(look, waste, cause, [towards(look.setting, waste, part) for part in REACHED])
         for cause in ("precision", "shape")
         for waste in of_cause(look, cause)
     ]

@@ -13,5 +13,5 @@ def recompute(look: Look) -> list[Finding]:
     for waste in of_cause(look, "recompute"):
         ops = setting.ops_of(waste.rows)
         change = composed([without_ops(ops), without_host_time(setting.launching(ops))])
-        found.append(of_waste(look, waste, [change]))
+        found.append(of_waste(look, waste, "no_recompute", [change]))
     return found

@@ -15,8 +15,8 @@ from gpuwhy.whatif.changes import Change, lasting
 from gpuwhy.whatif.setting import Setting
 
 
-def of_waste(look: Look, waste: Waste, changes: Sequence[Change]) -> Finding:
-    """The finding of a waste whose mend has these changes."""
+def of_waste(look: Look, waste: Waste, mend: str, changes: Sequence[Change]) -> Finding:
+    """The finding of a waste, whose mend has these changes."""
     steps = len(waste_steps) if (waste_steps := look.setting.view.ledger.window.steps) is not None else 1
     now, least = waste.ns / max(steps, 1), waste.least_ns / max(steps, 1)
     where = ", ".join(dict.fromkeys(one.name for one in waste.operators[:3]))
@@ -28,7 +28,7 @@ def of_waste(look: Look, waste: Waste, changes: Sequence[Change]) -> Finding:
             *([f"most in {where}"] if where else []),
         ],
         "the same operators as slow after the mend",
-        [mend_of(waste.cause, waste.mend, None, changes)],
+        [mend_of(mend, waste.mend, None, changes)],
     )
 
 

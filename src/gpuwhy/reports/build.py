@@ -49,8 +49,7 @@ def build(parts: Parts, top: int, samples: int | None = None) -> model.Report:
     first = ledgers[0]
     worst = min(range(len(ledgers)), key=lambda i: ledgers[i].busy_ns / ledgers[i].window_ns)
     withheld = [model.Withheld(what=what, why=check.detail) for check in found for what in check.withholds]
-    if (why := outlooks[worst].withheld) is not None:
-        withheld.append(model.Withheld(what="gains", why=why))
+    withheld += _no_gains(timeline, ledgers, outlooks)
     findings = _findings(timeline, ledgers, outlooks)
     return model.Report(
         gpuwhy=__version__,
@@ -277,6 +276,19 @@ def _path(timeline: Timeline, piece: int) -> list[str]:
     return [name for name in names if not STEP_MARK.match(name)]
 
 
+def _no_gains(timeline: Timeline, ledgers: Sequence[Ledger], outlooks: Sequence[Outlook]) -> list[model.Withheld]:
+    """Why there are no gains, once for each reason, with the devices that it holds for unless it is all of them."""
+    reasons: dict[str, list[str]] = {}
+    for ledger, outlook in zip(ledgers, outlooks, strict=True):
+        if outlook.withheld is not None:
+            device = timeline.devices[ledger.device]
+            reasons.setdefault(outlook.withheld, []).append(f"rank {device.rank}, GPU {device.number}")
+    return [
+        model.Withheld(what="gains", why=why if len(which) == len(ledgers) else f"{'; '.join(which)}: {why}")
+        for why, which in reasons.items()
+    ]
+
+
 def _findings(timeline: Timeline, ledgers: Sequence[Ledger], outlooks: Sequence[Outlook]) -> list[FindingInfo]:
     """The findings of all devices: of those that come next on each, always the one that brings most."""
     lines = [
@@ -308,7 +320,7 @@ def _verdict(
         why = blind[0].split(". ")[0].rstrip(".")  # the check says the rest
         return model.Verdict(text=f"{busy}. Why it is idle is not told: {why}.", healthy=None, cause=None)
     text, cause = _largest(busy, ledger, parts.rooflines[worst])
-    if any(item.what == "gains" for item in withheld):
+    if parts.outlooks[worst].withheld is not None and not findings:
         return model.Verdict(text=text, healthy=None, cause=cause)
     if not findings:
         return model.Verdict(

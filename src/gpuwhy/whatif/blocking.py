@@ -76,8 +76,9 @@ def _full_queues(timeline: Timeline, found: Launches) -> Blocked:
     awaited = _latest_before(timeline, call, calls.end[call])
     good = (awaited >= 0) & (ops.end[awaited] > calls.start[call])
     call, awaited, at = call[good], awaited[good], found.at[rows[good]]
+    since = np.minimum(calls.start[call] + found.usual_ns, at)
     lag = np.maximum(at - ops.end[awaited], 0)
-    return Blocked(calls.thread[call], calls.start[call], at, awaited, lag, _all(Why.QUEUE_FULL, call))
+    return Blocked(calls.thread[call], since, at, awaited, lag, _all(Why.QUEUE_FULL, call))
 
 
 def _all(kind: Why, like: Rows) -> NDArray[np.int8]:

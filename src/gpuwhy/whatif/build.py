@@ -68,7 +68,8 @@ def build(of: Basis) -> Graph:
         Edges.of(made, got, None, Why.LOADER),
         *([waiting_edges(device.edges, common)] if common is not None else []),
     ]
-    host = HostTime.concatenate([_host(of, points, blocked, handed, batches), _workers(worker, batches)])
+    end = int(max(timeline.calls.end.max(initial=0), timeline.ops.end.max(initial=0)))
+    host = HostTime.concatenate([_host(of, points, blocked, handed, batches, end), _workers(worker, batches, end)])
     graph = _ordered(timeline.ops, points, Edges.concatenate(edges), host)
     return replace(graph, unexplained=device.unexplained, duration=_durations(timeline.ops, common))
 
@@ -78,11 +79,10 @@ def _durations(ops: DeviceOps, common: Collectives | None) -> NDArray[np.float64
     return duration if common is None else durations(duration, common)
 
 
-def _host(of: Basis, points: Points, blocked: Blocked, handed: Handovers, batches: Deliveries) -> HostTime:
-    """The time of all threads that have a node, from the first event to the last."""
+def _host(of: Basis, points: Points, blocked: Blocked, handed: Handovers, batches: Deliveries, end: int) -> HostTime:
+    """The time of all threads that have a node, from the first event to the last one's `end`."""
     calls, ops, count = of.timeline.calls, of.timeline.ops, len(of.timeline.threads)
     start = int(min(calls.start.min(initial=0), ops.start.min(initial=0), points.at.min(initial=0)))
-    end = int(max(calls.end.max(initial=0), ops.end.max(initial=0)))
     threads = np.flatnonzero(np.bincount(points.thread[points.thread < count], minlength=count)).tolist()
     waits = {one: _waits(one, blocked, handed, batches, start, end) for one in threads}
     return host_time(of, waits, start, end)
@@ -102,16 +102,15 @@ def _waits(thread: int, blocked: Blocked, handed: Handovers, batches: Deliveries
     return joined(*parts)
 
 
-def _workers(worker: NDArray[np.int32], batches: Deliveries) -> HostTime:
-    """The time in which batches were made. One that was not waited for may have been ready long before."""
+def _workers(worker: NDArray[np.int32], batches: Deliveries, end: int) -> HostTime:
+    """The time in which batches were made. Where the loop does not wait, they may have been ready long before."""
     parts = [HostTime.empty()]
     for one, rows in by_value(worker):
-        at = batches.at[rows]
+        at = np.append(batches.at[rows], max(end, int(batches.at[rows[-1]])))
         before = np.append(min(0, int(at[0])), at[:-1])
-        nothing = np.full(len(rows), -1, np.int32)
-        parts.append(
-            HostTime(np.full(len(rows), one, np.int32), before, at, nothing, batches.waited[rows].astype(np.float64))
-        )
+        paced = batches.paced[rows[np.minimum(np.arange(len(at)), len(rows) - 1)]]  # after the last one it goes on so
+        nothing = np.full(len(at), -1, np.int32)
+        parts.append(HostTime(np.full(len(at), one, np.int32), before, at, nothing, paced.astype(np.float64)))
     return HostTime.concatenate(parts)
 
 

@@ -59,11 +59,13 @@ def device_edges(timeline: Timeline, found: Launches, point: Rows) -> Device:
     ready = np.maximum(ready, released)
     delay = np.where(ready > NEVER, ops.start - ready, 0)
     unexplained = np.maximum(delay - most, 0)
-    delay = np.minimum(delay, most)
+    delay = np.where(known, np.minimum(delay, most), delay)  # what was launched before the recording starts as recorded
+
+    held_up = np.where(known, unexplained, 0)
 
     def lag(source: Times, usual: int) -> NDArray[np.int64]:
         """The recorded delay after what came last, the usual one after the rest, if it was there in time."""
-        return np.asarray(np.where(source >= ready, delay, np.minimum(usual, ops.start - unexplained - source)))
+        return np.asarray(np.where(source >= ready, delay, np.minimum(usual, ops.start - held_up - source)))
 
     rows = np.arange(len(ops))
     sources = [

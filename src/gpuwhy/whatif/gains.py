@@ -11,7 +11,7 @@ from gpuwhy.whatif.distortion import Distortion, undistorted
 from gpuwhy.whatif.period import step_ns
 from gpuwhy.whatif.setting import Setting
 
-OFF = 0.15
+OFF = 0.13
 """What a replayed gain is off by, as a logarithm, besides what is known not to be known: two thirds of our measured
 pairs lie within it."""
 OFF_OF_GAIN = 0.7

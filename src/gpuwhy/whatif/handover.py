@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpuwhy.intervals import Times
 from gpuwhy.ledger.host import ROLES
 from gpuwhy.ledger.partition import Basis
-from gpuwhy.timeline import Table
+from gpuwhy.timeline import CallKind, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +39,14 @@ def handovers(of: Basis) -> Handovers:
 
 
 def _between(of: Basis, main: int, other: int) -> Handovers:
-    """The other thread's outermost calls, joined where the main thread did not move between them."""
-    nesting = of.timeline.nesting
+    """The other thread's outermost operators, joined where the main thread did not move between them."""
+    nesting, calls = of.timeline.nesting, of.timeline.calls
     part = nesting.of_thread(other)
-    top = np.flatnonzero(nesting.depth[part] == 0) + part.start
+    outermost = nesting.outermost(calls.kind[nesting.call] == CallKind.OPERATOR)[part]
+    top = np.flatnonzero(outermost == np.arange(part.start, part.stop)) + part.start
     start, end = nesting.start[top], nesting.end[top]
     moves = _moves(of, main)
-    # The main thread stands still from its last move before an outermost call to its next one.
+    # The main thread stands still from its last move before an outermost operator to its next one.
     place = np.searchsorted(moves, start, side="right")
     until = np.append(moves, np.iinfo(np.int64).max)[place]
     first = np.flatnonzero(np.diff(place, prepend=-1))

@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 from gpuwhy.arrays import quantiles
 from gpuwhy.intervals import Rows, Times
 from gpuwhy.timeline import OpKind, Timeline
+from gpuwhy.whatif.streams import NEVER, stream_order
 
 USUAL_CALL_NS = 5_000
 """What a launch call takes where the recording has none to look at."""
-LONG_CALL = 5.0
-"""A launch call over so many usual ones waited for something."""
+STAGED_NS = 20_000
+"""A copy that begins so long after all that it could wait for had its data put together first."""
+LONG_CALL = 2.0
+"""A launch call over so many usual ones waited for something, if the queue was full."""
 MOST_SKEW_NS = 10_000_000
 """Where an operation starts before its launch, the clocks of host and device differ, by less than this."""
 QUEUE = 256
@@ -50,12 +53,26 @@ def launches(timeline: Timeline) -> Launches:
     kernel[place] = ops.kind[known] != OpKind.COPY
     start, end = calls.start[call], calls.end[call]
     length = end - start
-    usual = int(quantiles(length[kernel], (0.5,))[0]) if kernel.any() else USUAL_CALL_NS
-    # A copy call may go on until its copy is over. It had enqueued the copy when that began, or soon after its start.
-    at = np.where(kernel, end, np.minimum(end, start + usual))
+    pending = _pending(timeline, end)
+    usual = _usual(length[kernel], pending[kernel])
+    # A copy call may go on until its copy is over: it had enqueued the copy soon after its own start, or, where nothing
+    # else held the copy up, when that began (memory that is not pinned is staged by the host before).
+    before = stream_order(timeline)
+    idle = np.full(len(call), NEVER)
+    np.maximum.at(idle, place, np.where(before[known] >= 0, ops.end[before[known]], NEVER))
+    staged = ~kernel & (first - np.maximum(idle, start + usual) > STAGED_NS)
+    at = np.where(kernel | staged, end, np.minimum(end, start + usual))
     at = np.maximum(np.minimum(at, first), start - MOST_SKEW_NS)
-    waits = kernel & (length > LONG_CALL * usual) & (_pending(timeline, end) >= QUEUE)
+    waits = kernel & (length > LONG_CALL * usual) & (pending >= QUEUE)
     return Launches(call, calls.thread[call], at, waits, of_op, usual)
+
+
+def _usual(length: Times, pending: NDArray[np.int64]) -> int:
+    """What a launch call takes when it waits for nothing: the median of those with room in the queue, if any had."""
+    free = length[pending < QUEUE]
+    if len(free):
+        return int(quantiles(free, (0.5,))[0])
+    return int(quantiles(length, (0.1,))[0]) if len(length) else USUAL_CALL_NS
 
 
 def _pending(timeline: Timeline, time: Times) -> NDArray[np.int64]:

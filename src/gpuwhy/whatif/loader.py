@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwhy.arrays import by_value
 from gpuwhy.intervals import Times
 from gpuwhy.ledger.partition import Basis
 from gpuwhy.timeline import CallKind
@@ -15,16 +16,23 @@ from gpuwhy.timeline import CallKind
 WORKERS = re.compile(r"enumerate\(DataLoader\)#_MultiProcessingDataLoaderIter|.*_MultiProcessingDataLoaderIter\b")
 WAITED_NS = 1_000_000
 """A shorter call to the loader took a batch that was there."""
+LEAST_WAITED = 0.02
+"""Part of the time that the loop must wait for batches before their making sets a pace."""
 
 
 @dataclass(frozen=True, eq=False)
 class Deliveries:
-    """Calls on `thread` that take a batch, from `start` to `at`. `waited`: it was not there yet."""
+    """Calls on `thread` that take a batch, from `start` to `at`.
+
+    `waited`: it was not there yet, and the loop waits on average. `paced`: workers were at it all the time until then,
+    since the loop waited both before and then or later: when it was taken says how fast they are.
+    """
 
     thread: NDArray[np.int32]
     start: Times
     at: Times
     waited: NDArray[np.bool_]
+    paced: NDArray[np.bool_]
 
 
 def deliveries(of: Basis) -> Deliveries:
@@ -33,9 +41,16 @@ def deliveries(of: Basis) -> Deliveries:
     table = of.timeline.names_like(WORKERS)
     rows = np.flatnonzero(table[calls.name] & (calls.kind == CallKind.ANNOTATION))
     rows = rows[np.lexsort((calls.end[rows], calls.thread[rows]))]
-    return Deliveries(
-        calls.thread[rows], calls.start[rows], calls.end[rows], calls.end[rows] - calls.start[rows] > WAITED_NS
-    )
+    thread, start, at = calls.thread[rows], calls.start[rows], calls.end[rows]
+    waited, paced = at - start > WAITED_NS, np.zeros(len(rows), bool)
+    for _, mine in by_value(thread):
+        late = np.flatnonzero(waited[mine])
+        wait = (at - start)[mine[late]].sum()
+        if not len(late) or wait < LEAST_WAITED * (at[mine[-1]] - start[mine[0]]):
+            waited[mine] = False
+            continue
+        paced[mine[late[0] : late[-1] + 1]] = True
+    return Deliveries(thread, start, at, waited, paced)
 
 
 PINNING = re.compile(r"(cuda|hip)PointerGetAttributes?$")

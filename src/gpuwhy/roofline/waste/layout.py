@@ -17,6 +17,7 @@ CONVERSION = re.compile(
 )
 """Kernels of cuDNN and MIOpen that turn tensors of one layout into the other."""
 
+COPIES = "copies within the device that change nothing but the layout of a tensor"
 LEAST_CONVERSIONS = 0.01
 """Part of the window that conversions must take before norms are laid to them too."""
 
@@ -64,7 +65,7 @@ def copies(view: View, taken: NDArray[np.bool_]) -> list[Waste]:
         waste(
             view,
             "layout",
-            "copies within the device that change nothing but the layout of a tensor",
+            COPIES,
             "views in place of .contiguous(), .clone() and .reshape() of transposed tensors",
             rows,
             0,

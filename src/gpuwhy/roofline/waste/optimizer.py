@@ -7,6 +7,7 @@ import numpy as np
 from gpuwhy.roofline.view import View
 from gpuwhy.roofline.waste.base import Waste, waste
 
+SEVERAL_PASSES = "an optimizer that goes through memory once for each operation of its formula"
 LEAST_PASSES = 3
 """A fused step reads at least parameters and gradients, and writes parameters; fewer passes are as good as fused."""
 WHOLE = 0.1
@@ -30,7 +31,7 @@ def unfused_optimizer(view: View) -> list[Waste]:
         waste(
             view,
             "elementwise",
-            "an optimizer that goes through memory once for each operation of its formula",
+            SEVERAL_PASSES,
             "fused=True in the optimizer's constructor",
             rows,
             int(least / view.ceilings.dram_bytes_per_s * 1e9),
