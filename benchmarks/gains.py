@@ -215,7 +215,7 @@ def _second(pair: Pair) -> tuple[float, float] | None:
     if setting is None:
         return None
     if pair.mend == "larger_batch":
-        change = larger_batch(setting, pair.samples)
+        change = larger_batch(setting)(pair.samples)
     else:
         change = next(offer.mend.expected for told in advice for offer in told.offers if offer.mend.id == pair.mend)
     predicted = step_ns(change(setting.graph), setting.period)

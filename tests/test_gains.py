@@ -1,7 +1,7 @@
 """Predicted gains against gains that were measured in turns without a profiler (benchmarks/gains.py judges them).
 
-The zoo, `own` (loops with faults around the device) and `unseen` (further ones) have the step time without a profiler, `wastes` (busy devices)
-has not. docs/gains.md has the tables.
+The zoo, `own` (loops with faults around the device) and `unseen` (further ones) have the step time without a profiler,
+`wastes` (busy devices) has not. docs/gains.md has the tables.
 """
 
 from __future__ import annotations

@@ -10,12 +10,9 @@ from gpuwhy.findings import findings
 from gpuwhy.findings.base import WORTH, Finding, Look, Mend
 from gpuwhy.roofline.waste import Waste
 from gpuwhy.whatif.changes import Change, composed
-from gpuwhy.whatif.distortion import undistorted
-from gpuwhy.whatif.gains import LEAST, Gain, gain
-from gpuwhy.whatif.graph import Graph
+from gpuwhy.whatif.gains import LEAST, Bases, Gain, gain
 from gpuwhy.whatif.period import step_ns
 from gpuwhy.whatif.replayed import Replayed
-from gpuwhy.whatif.setting import Setting
 
 ALIKE = 0.1
 """Gains whose logarithms differ by less are equal."""
@@ -55,20 +52,20 @@ class Advice:
 
 def advise(found: Replayed, wastes: Sequence[Waste]) -> Advice:
     """Judge every mend of every finding by replay."""
-    setting, distortion = found.setting, found.distortion
-    if setting is None or distortion is None or found.device_ns is None:
+    setting, bases = found.setting, found.bases
+    if setting is None or bases is None or found.device_ns is None:
         return Advice([], None)
-    base = _undistorted(setting, found)
-    recorded, without = (step_ns(replace(one, pace_ns=0.0), setting.period) for one in (setting.graph, base))
+    graphs = (setting.graph, bases.expected.graph)
+    recorded, without = (step_ns(replace(graph, pace_ns=0.0), setting.period) for graph in graphs)
     host_bound = found.device_ns <= (1 - WORTH) * without
     candidates = []
     for finding in findings(Look(setting, wastes, recorded, found.device_ns if host_bound else None)):
-        offers = [Offer(mend, gain(setting, distortion, mend.variants, mend.samples)) for mend in finding.mends]
+        offers = [Offer(mend, gain(bases, mend.variants, mend.samples)) for mend in finding.mends]
         worth = sorted((offer for offer in offers if offer.gain.mid <= 1 - WORTH), key=_order)
         if worth:
             candidates.append(Told(finding, worth, []))
-    told = _folded(setting, found, sorted(candidates, key=lambda one: _order(one.offers[0])))
-    return Advice(told, _together(setting, found, told))
+    told = _folded(bases, sorted(candidates, key=lambda one: _order(one.offers[0])))
+    return Advice(told, _together(bases, told))
 
 
 def _order(offer: Offer) -> tuple[bool, int]:
@@ -79,11 +76,11 @@ def _order(offer: Offer) -> tuple[bool, int]:
     return offer.mend.samples != 1, round(math.log(max(offer.gain.mid, LEAST)) / ALIKE)
 
 
-def _folded(setting: Setting, found: Replayed, candidates: list[Told]) -> list[Told]:
+def _folded(bases: Bases, candidates: list[Told]) -> list[Told]:
     """Each finding that is worth nothing once an earlier one is mended goes with that one."""
     kept: list[Told] = []
     for one in candidates:
-        root = next((before for before in kept if not _still_worth(setting, found, before, one)), None)
+        root = next((before for before in kept if not _still_worth(bases, before, one)), None)
         if root is None:
             kept.append(one)
         else:
@@ -91,37 +88,28 @@ def _folded(setting: Setting, found: Replayed, candidates: list[Told]) -> list[T
     return kept
 
 
-def _still_worth(setting: Setting, found: Replayed, first: Told, then: Told) -> bool:
-    base = _undistorted(setting, found)
-    mended = first.offers[0].mend.expected(base)
-    after = step_ns(then.offers[0].mend.expected(mended), setting.period) / then.offers[0].mend.samples
-    return after <= (1 - WORTH) * step_ns(mended, setting.period)
+def _still_worth(bases: Bases, first: Told, then: Told) -> bool:
+    mended = first.offers[0].mend.expected(bases.expected.graph)
+    after = step_ns(then.offers[0].mend.expected(mended), bases.period) / then.offers[0].mend.samples
+    return after <= (1 - WORTH) * step_ns(mended, bases.period)
 
 
-def _undistorted(setting: Setting, found: Replayed) -> Graph:
-    assert found.distortion is not None
-    return undistorted(setting, found.distortion.mid, found.distortion.firm)
-
-
-def _together(setting: Setting, found: Replayed, told: Sequence[Told]) -> tuple[list[Mend], Gain] | None:
+def _together(bases: Bases, told: Sequence[Told]) -> tuple[list[Mend], Gain] | None:
     """The best mend of each finding, one after the other, as long as each still adds something."""
-    assert found.distortion is not None
-    base = _undistorted(setting, found)
-    before = step_ns(base, setting.period)
+    graph, before = bases.expected.graph, bases.expected.step_ns
     chosen: list[Mend] = []
-    graph = base
     for one in told:
         best = next((offer.mend for offer in one.offers if offer.mend.samples == 1), None)
         if best is None or len(chosen) == MOST_TOGETHER:
             continue
-        after = step_ns(changed := best.expected(graph), setting.period)
+        after = step_ns(changed := best.expected(graph), bases.period)
         if after < (1 - WORTH / 3) * before:
             graph, before = changed, after
             chosen.append(best)
     if not chosen:
         return None
     variants = [composed([_end(mend, which) for mend in chosen]) for which in range(3)]
-    return chosen, gain(setting, found.distortion, variants)
+    return chosen, gain(bases, variants)
 
 
 def _end(mend: Mend, which: int) -> Change:

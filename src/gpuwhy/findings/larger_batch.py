@@ -14,9 +14,10 @@ SLOWER = 0.25
 def larger(look: Look) -> Mend | None:
     """The batch, a power of two times as large as now, from which on the device is the limit."""
     setting, times = look.setting, 1
+    by = larger_batch(setting)
     while times < MOST_TIMES:
         times *= 2
-        if step_ns(larger_batch(setting, times)(setting.graph), setting.period) > (1 + SLOWER) * look.step_ns:
+        if step_ns(by(times)(setting.graph), setting.period) > (1 + SLOWER) * look.step_ns:
             break
     if times == 2:  # something grows with the batch right away
         return None
@@ -25,6 +26,6 @@ def larger(look: Look) -> Mend | None:
         f"a larger batch: with about {times} times as many samples a step the device becomes the limit (if memory and "
         "the recipe allow it)",
         None,
-        larger_batch(setting, float(times)),
+        by(times),
         samples=float(times),
     )

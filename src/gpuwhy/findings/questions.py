@@ -107,8 +107,8 @@ def _number(name: str, value: str) -> float:
 
 def answer(found: Replayed, wastes: Sequence[Waste], questions: Sequence[Question]) -> Answer | None:
     """Replay all changes of a question together; None where gains are withheld."""
-    setting, distortion = found.setting, found.distortion
-    if setting is None or distortion is None or found.device_ns is None:
+    setting = found.setting
+    if setting is None or found.bases is None or found.device_ns is None:
         return None
     step = step_ns(replace(setting.graph, pace_ns=0.0), setting.period)
     look = Look(setting, wastes, step, found.device_ns, least=0.0)
@@ -127,7 +127,7 @@ def answer(found: Replayed, wastes: Sequence[Waste], questions: Sequence[Questio
         changes += [tuple(partly(one, left) for one in mend.variants) for mend in some]
         nothing += [question.name] if not some else []
     ends = [composed([one[which % len(one)] for one in changes]) for which in range(3)]
-    return Answer(list(questions), gain(setting, distortion, ends, samples), samples, nothing)
+    return Answer(list(questions), gain(found.bases, ends, samples), samples, nothing)
 
 
 def _special(look: Look, question: Question) -> tuple[Change, ...] | None:
@@ -138,7 +138,7 @@ def _special(look: Look, question: Question) -> tuple[Change, ...] | None:
     number = _number(question.name, value)
     everything = np.ones(len(look.setting.timeline.ops), bool)
     make: dict[str, Callable[[], Change]] = {
-        "batch": lambda: larger_batch(look.setting, number),
+        "batch": lambda: larger_batch(look.setting)(number),
         "host": lambda: without_host_time(look.setting.own, number),
         "device": lambda: lasting(everything, number),
     }

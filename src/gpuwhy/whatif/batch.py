@@ -7,6 +7,7 @@ well as large operations reach them, takes longer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -40,41 +41,56 @@ REACHED = 0.6
 Shape = tuple[int, ...]
 
 
-def larger_batch(setting: Setting, times: float) -> Change:
-    """A batch so many times as large: the device's work grows, and what the host does for each sample."""
+def larger_batch(setting: Setting) -> Callable[[float], Change]:
+    """For a number: the change to a batch so many times as large.
+
+    The device's work grows, and what the host does for each sample.
+    """
     each = setting.slices_of("input", "host_compute") & setting.long(COMPUTING_NS)
-    duration = scaled(setting, times)
-    everything = np.ones(len(duration), bool)
+    duration_of = _durations(setting)
+    everything = np.ones(len(setting.timeline.ops), bool)
 
-    def change(graph: Graph) -> Graph:
-        longer = replace(graph, host=graph.host.scaled(each, times), pace_ns=graph.pace_ns * times)
-        return lasting(everything, duration)(longer)
+    def by(times: float) -> Change:
+        duration = duration_of(times)
 
-    return change
+        def change(graph: Graph) -> Graph:
+            longer = replace(graph, host=graph.host.scaled(each, times), pace_ns=graph.pace_ns * times)
+            return lasting(everything, duration)(longer)
+
+        return change
+
+    return by
 
 
-def scaled(setting: Setting, times: float) -> NDArray[np.float64]:
-    """For each operation of the timeline its duration with a batch so many times as large, in ns."""
+def _durations(setting: Setting) -> Callable[[float], NDArray[np.float64]]:
+    """For a number: each operation's duration with a batch so many times as large, in ns."""
     view = setting.view
-    found: NDArray[np.float64] = setting.graph.duration.copy()
-    weights = parameter_shapes(setting)
-    stays = np.zeros(len(view.row), bool)
-    memory = np.nan_to_num(view.memory) * times
-    for group in view.groups:
-        kept = _kept_bytes(view, group, weights)
-        if kept is None:
-            stays[group.rows] = True
-        elif kept:
-            moved = np.maximum(view.moved[group.rows], 1.0)
-            memory[group.rows] *= (1 + (times - 1) * np.maximum(1 - kept / moved, 0)) / times
+    stays, kept = _staying(setting)
     stays |= view.is_account("busy/optimizer", "busy/communication")
-    reachable = np.maximum(np.nan_to_num(view.compute) * times, memory)
-    now = view.length
-    efficiency = np.clip(np.where(np.isfinite(view.reachable), view.reachable, now) / now, REACHED, 1.0)
+    compute, memory = np.nan_to_num(view.compute), np.nan_to_num(view.memory)
     known = np.isfinite(view.reachable)
-    later = np.where(known, np.maximum(now, reachable / efficiency), now * times)
-    found[view.row] = np.where(stays, found[view.row], np.maximum(later, now))
-    return found
+    efficiency = np.clip(np.where(known, view.reachable, view.length) / view.length, REACHED, 1.0)
+
+    def durations(times: float) -> NDArray[np.float64]:
+        reachable = np.maximum(compute * times, memory * (kept + times * (1 - kept)))
+        later = np.where(known, reachable / efficiency, view.length * times)
+        found: NDArray[np.float64] = setting.graph.duration.copy()
+        found[view.row] = np.where(stays, found[view.row], np.maximum(later, view.length))
+        return found
+
+    return durations
+
+
+def _staying(setting: Setting) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Of the view's operations: which do not grow with the batch, and which part of the others' bytes does not."""
+    view, weights = setting.view, parameter_shapes(setting)
+    stays, kept = np.zeros(len(view.row), bool), np.zeros(len(view.row))
+    for group in view.groups:
+        bytes_ = _kept_bytes(view, group, weights)
+        stays[group.rows] = bytes_ is None
+        if bytes_:
+            kept[group.rows] = np.minimum(bytes_ / np.maximum(np.nan_to_num(view.moved[group.rows]), 1.0), 1.0)
+    return stays, kept
 
 
 def parameter_shapes(setting: Setting) -> set[Shape]:

@@ -15,7 +15,7 @@ from gpuwhy.timeline import DeviceOps, Table
 from gpuwhy.whatif.blocking import Blocked, blocking
 from gpuwhy.whatif.collectives import Collectives, collectives, durations, waiting_edges
 from gpuwhy.whatif.device import device_edges
-from gpuwhy.whatif.graph import Edges, Graph, HostTime, Nodes, Why
+from gpuwhy.whatif.graph import Edges, Graph, HostTime, Nodes, Why, along_threads
 from gpuwhy.whatif.handover import Handovers, handovers
 from gpuwhy.whatif.hosttime import host_time, joined, outside
 from gpuwhy.whatif.launches import launches
@@ -137,10 +137,14 @@ def _ordered(ops: DeviceOps, points: Points, edges: Edges, host: HostTime) -> Gr
     )
     edges = edges.take(edges.source < edges.target)  # clocks that differ can have turned some around
     edges = edges.take(np.argsort(edges.target, kind="stable"))
+    nodes = Nodes(at, since, thread, np.where(order < len(ops), order, -1))
+    chain, spans = along_threads(nodes, edges, host)
     return Graph(
-        nodes=Nodes(at, since, thread, np.where(order < len(ops), order, -1)),
+        nodes=nodes,
         edges=edges,
         host=host,
+        chain=chain,
+        spans=spans,
         duration=np.zeros(len(ops)),
         gone=np.zeros(len(ops), bool),
         cut=np.zeros(len(edges), bool),

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from gpuwhy.whatif.changes import Change
 from gpuwhy.whatif.distortion import Distortion, undistorted
-from gpuwhy.whatif.period import step_ns
+from gpuwhy.whatif.graph import Graph
+from gpuwhy.whatif.period import Period, step_ns
 from gpuwhy.whatif.setting import Setting
 
 OFF = 0.13
@@ -28,20 +29,43 @@ class Gain:
     high: float
 
 
-def gain(setting: Setting, distortion: Distortion, variants: Sequence[Change], samples: float = 1.0) -> Gain:
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A period's graph without the profiler, if that stretched it by some factor, and its step."""
+
+    graph: Graph
+    step_ns: float
+
+
+@dataclass(frozen=True, eq=False)
+class Bases:
+    """What gains start from: the graph at the expected distortion, then at the ends of what is plausible."""
+
+    period: Period
+    expected: Base
+    ends: tuple[Base, ...]
+
+
+def bases(setting: Setting, distortion: Distortion) -> Bases:
+    """The graphs that changes are applied to."""
+    factors = (distortion.mid, *sorted({distortion.low, distortion.high} - {distortion.mid}))
+    graphs = [undistorted(setting, factor, distortion.firm) for factor in factors]
+    expected, *ends = (Base(graph, step_ns(graph, setting.period)) for graph in graphs)
+    return Bases(setting.period, expected, tuple(ends))
+
+
+def gain(of: Bases, variants: Sequence[Change], samples: float = 1.0) -> Gain:
     """The gain of a change; `variants` are the expected one, then those at the ends of what is plausible.
 
     The interval is that of all variants at all plausible distortions, and of what the replay itself is off by.
     `samples` is how many times as many samples a step has afterwards.
     """
-    of = setting.period
-    factors = sorted({distortion.low, distortion.mid, distortion.high})
-    ratios = []
-    for factor in factors:
-        before = undistorted(setting, factor, distortion.firm)
-        base = step_ns(before, of)
-        ratios += [step_ns(change(before), of) / base / samples for change in variants]
-    mid = max(ratios[factors.index(distortion.mid) * len(variants)], LEAST)
+    ratios = [
+        step_ns(change(base.graph), of.period) / base.step_ns / samples
+        for base in (of.expected, *of.ends)
+        for change in variants
+    ]
+    mid = max(ratios[0], LEAST)
     below, above = (math.log(max(end, LEAST) / mid) for end in (min(ratios), max(ratios)))
     off = min(OFF, OFF_OF_GAIN * abs(math.log(mid)))
     return Gain(mid * math.exp(-math.hypot(below, off)), mid, mid * math.exp(math.hypot(above, off)))

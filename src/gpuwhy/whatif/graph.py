@@ -78,21 +78,34 @@ class HostTime(Table):
         """The chosen slices take so many times as long."""
         return replace(self, factor=np.where(chosen, self.factor * by, self.factor))
 
-    def work(self, thread: NDArray[np.int32], start: Times, end: Times) -> NDArray[np.float64]:
-        """What the slices between two times of a thread take now."""
-        total = np.concatenate(([0.0], np.cumsum((self.end - self.start) * self.factor)))
-        return self._until(total, thread, end) - self._until(total, thread, start)
+    def spans(self, thread: NDArray[np.int32], start: Times, end: Times) -> Spans:
+        """Stretches of threads' time, as places in the slices: those stay where they are, whatever a change does."""
+        return Spans(*self._placed(thread, start), *self._placed(thread, end))
 
-    def _until(self, total: NDArray[np.float64], thread: NDArray[np.int32], time: Times) -> NDArray[np.float64]:
-        if not len(time):
-            return np.empty(0)
-        place = np.empty(len(time), np.int64)
+    def _placed(self, thread: NDArray[np.int32], time: Times) -> tuple[Rows, Times]:
+        """For each time the slice of its thread that it lies in, and how far from that one's start."""
+        place = np.zeros(len(time), np.int64)
         for one, mine in by_value(thread):
             low, high = np.searchsorted(self.thread, [one, one + 1])
             found = np.searchsorted(self.start[low:high], time[mine], side="right") - 1 + low
             place[mine] = np.maximum(found, low)
-        within = np.clip(time, self.start[place], self.end[place]) - self.start[place]
-        return np.asarray(total[place] + within * self.factor[place])
+        return place, np.clip(time, self.start[place], self.end[place]) - self.start[place]
+
+    def over(self, spans: Spans) -> NDArray[np.float64]:
+        """What the slices take now over some stretches."""
+        total = np.concatenate(([0.0], np.cumsum((self.end - self.start) * self.factor)))
+        low = total[spans.low] + spans.low_ns * self.factor[spans.low]
+        return np.asarray(total[spans.high] + spans.high_ns * self.factor[spans.high] - low)
+
+
+@dataclass(frozen=True, eq=False)
+class Spans(Table):
+    """Stretches of host time: from `low_ns` into slice `low` to `high_ns` into slice `high`."""
+
+    low: Rows
+    low_ns: Times
+    high: Rows
+    high_ns: Times
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,18 +136,28 @@ class Edges(Table):
         return Edges(source, target, lags, np.full(len(source), kind, np.int8))
 
 
+def along_threads(nodes: Nodes, edges: Edges, host: HostTime) -> tuple[Rows, Spans]:
+    """The edges along threads, and what each of them spans: from the thread's node before to its target."""
+    chain = np.flatnonzero((edges.kind == Why.THREAD) | (edges.kind == Why.NEXT_TURN))
+    target = edges.target[chain]
+    return chain, host.spans(nodes.thread[target], nodes.since[target], nodes.at[target])
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """The graph of everything that was recorded, and what a change made of it.
 
-    `duration` is that of each operation of the timeline, `gone` marks operations that are no more, `cut` edges that
-    are no more. `unexplained` is for each operation the part of the delay before its start that no edge explains: it
-    is left out of the replay. `pace_ns` is a step time that something outside the graph sets at the least.
+    `chain` are the edges along threads, `spans` what each of them spans. `duration` is that of each operation of the
+    timeline, `gone` marks operations that are no more, `cut` edges that are no more. `unexplained` is for each operation
+    the part of the delay before its start that no edge explains: it is left out of the replay. `pace_ns` is a step time
+    that something outside the graph sets at the least.
     """
 
     nodes: Nodes
     edges: Edges
     host: HostTime
+    chain: Rows
+    spans: Spans
     duration: NDArray[np.float64]
     gone: NDArray[np.bool_]
     cut: NDArray[np.bool_]
@@ -156,9 +179,7 @@ class Graph:
         """The lag of each edge now; along a thread that is what the thread does in between."""
         edges, nodes = self.edges, self.nodes
         lag = edges.lag.astype(np.float64)
-        chain = np.flatnonzero((edges.kind == Why.THREAD) | (edges.kind == Why.NEXT_TURN))
-        target = edges.target[chain]
-        lag[chain] = self.host.work(nodes.thread[target], nodes.since[target], nodes.at[target])
+        lag[self.chain] = self.host.over(self.spans)
         if self.gone.any():
             op = nodes.op[edges.target]
             lag[(op >= 0) & self.gone[np.maximum(op, 0)]] = 0.0

@@ -17,7 +17,7 @@ from gpuwhy.intervals import Rows, Times
 from gpuwhy.steps import Window
 from gpuwhy.timeline import Timeline
 from gpuwhy.whatif.device import GAP_NS
-from gpuwhy.whatif.graph import Edges, Graph, Why
+from gpuwhy.whatif.graph import Edges, Graph, Spans, Why, along_threads
 from gpuwhy.whatif.replay import NEVER, reached
 
 TURNS = 12
@@ -35,17 +35,16 @@ class Period:
     """The steps of one turn: `graph` has their nodes, edges and host time, of all ranks that wait for each other.
 
     A negative source of an edge is a node of the turn before, counted from the end. Edges `wraps` take a thread over
-    the end of a turn, which lasts from `start` to `end` on the host, by thread, in recorded time. It begins with the
-    start of the operation at node `mark`, and has `steps` steps. Edges of node i are `first[i] … first[i + 1]`.
+    the end of a turn, `tails` are what it does until then. A turn begins with the start of the operation at node
+    `mark`, and has `steps` steps. Edges of node i are `first[i] … first[i + 1]`.
     """
 
     graph: Graph
     first: Rows
     wraps: Rows
+    tails: Spans
     mark: int
     steps: int
-    start: Times
-    end: Times
 
 
 def period(graph: Graph, timeline: Timeline, device: int, windows: dict[int, Window]) -> Period | None:
@@ -77,29 +76,28 @@ def period(graph: Graph, timeline: Timeline, device: int, windows: dict[int, Win
     inner = replace(edges, source=source, target=number[edges.target]).take(source > NONE)
     edges = Edges.concatenate([inner, _around(graph, timeline, rows)])
     edges = edges.take(np.argsort(edges.target, kind="stable"))
-    turn = replace(
-        graph,
-        nodes=graph.nodes.take(rows),
-        edges=edges,
-        cut=np.zeros(len(edges), bool),
-        host=graph.host.within(start, end),
-        node_of_op=number[graph.node_of_op],
-    )
-    turn = replace(turn, nodes=replace(turn.nodes, since=np.maximum(turn.nodes.since, _by_thread(start, turn))))
+    nodes, host = graph.nodes.take(rows), graph.host.within(start, end)
+    nodes = replace(nodes, since=np.maximum(nodes.since, np.append(start, NONE)[nodes.thread]))
+    chain, spans = along_threads(nodes, edges, host)
+    wraps = np.flatnonzero(edges.kind == Why.NEXT_TURN)
+    last = nodes.take(edges.source[wraps] + len(nodes))
     return Period(
-        graph=turn,
+        graph=replace(
+            graph,
+            nodes=nodes,
+            edges=edges,
+            cut=np.zeros(len(edges), bool),
+            host=host,
+            chain=chain,
+            spans=spans,
+            node_of_op=number[graph.node_of_op],
+        ),
         first=np.searchsorted(edges.target, np.arange(len(rows) + 1)),
-        wraps=np.flatnonzero(edges.kind == Why.NEXT_TURN),
+        wraps=wraps,
+        tails=host.spans(last.thread, last.at, np.maximum(last.at, end[last.thread])),
         mark=int(number[mark]),
         steps=count,
-        start=start,
-        end=end,
     )
-
-
-def _by_thread(time: Times, graph: Graph) -> Times:
-    """A time of each node's thread; for operations the earliest."""
-    return np.append(time, NONE)[graph.nodes.thread]
 
 
 def _marks(graph: Graph, timeline: Timeline, device: int, window: Window) -> list[Mark]:
@@ -202,10 +200,8 @@ def _turn_before(graph: Graph, timeline: Timeline, edges: Edges, number: Rows) -
 
 def step_ns(graph: Graph, of: Period) -> float:
     """The step time that a period's graph, as it is or changed, settles at, in ns."""
-    lag, nodes, wraps = graph.lag, graph.nodes, of.wraps
-    last = nodes.take(graph.edges.source[wraps] + len(nodes))
-    lag[wraps] += graph.host.work(last.thread, last.at, np.maximum(last.at, of.end[last.thread]))
-    own = graph.own
+    lag, own = graph.lag, graph.own
+    lag[of.wraps] += graph.host.over(of.tails)
     never = np.full(len(own), NEVER)
     time, marks = never, []
     for turn in range(TURNS):

@@ -10,7 +10,8 @@ from gpuwhy.intervals import Intervals, complement, overlap, union
 from gpuwhy.ledger.partition import Basis, Ledger
 from gpuwhy.roofline.view import View
 from gpuwhy.steps import Window
-from gpuwhy.whatif.distortion import Distortion, calibrate, undistorted
+from gpuwhy.whatif.distortion import Distortion, calibrate
+from gpuwhy.whatif.gains import Bases, bases
 from gpuwhy.whatif.graph import Graph
 from gpuwhy.whatif.loader import arrivals, deliveries
 from gpuwhy.whatif.period import period, step_ns
@@ -43,6 +44,7 @@ class Replayed:
     device_ns: float | None = None
     distortion: Distortion | None = None
     setting: Setting | None = None
+    bases: Bases | None = None
     withheld: str | None = None
 
 
@@ -68,16 +70,18 @@ def replayed(
     setting = Setting(of, view, turn)
     setting = _paced(setting, step_time_ns)
     distortion = calibrate(setting, step_time_ns)
+    starts = bases(setting, distortion)
     unhurried = setting.graph.host.scaled(np.ones(len(setting.graph.host), bool), 0.0)
     return Replayed(
         error,
         unexplained,
         recorded_ns=float(ledger.window.steps.length.mean()),
         step_time_ns=step_time_ns,
-        step_ns=step_time_ns or step_ns(undistorted(setting, distortion.mid, distortion.firm), turn),
+        step_ns=step_time_ns or starts.expected.step_ns,
         device_ns=step_ns(replace(turn.graph, host=unhurried), turn),
         distortion=distortion,
         setting=setting,
+        bases=starts,
     )
 
 
