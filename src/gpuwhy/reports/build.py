@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuwhy.arrays import quantiles, unique
-from gpuwhy.findings.base import WORTH
 from gpuwhy.findings.outlook import Outlook
-from gpuwhy.ledger.accounts import HOST_BOUND, UNKNOWN, WAITING, within
+from gpuwhy.ledger.accounts import within
 from gpuwhy.ledger.charges import Charges
 from gpuwhy.ledger.partition import Basis, Ledger
-from gpuwhy.reports import model, words
-from gpuwhy.reports.beside import mostly_next_to
-from gpuwhy.reports.build_findings import finding_infos, replay_info, together_info, what_if_info
+from gpuwhy.reports import model
+from gpuwhy.reports.build_findings import all_findings, no_gains, replay_info, together_info, what_if_info
 from gpuwhy.reports.build_roofline import build_roofline
-from gpuwhy.reports.findings_model import FindingInfo
+from gpuwhy.reports.verdict import loss, next_to_copy, verdict
 from gpuwhy.roofline.judge import Roofline
 from gpuwhy.steps import STEP_MARK, Steps
 from gpuwhy.timeline import Timeline
@@ -27,8 +25,6 @@ from gpuwhy.version import __version__
 
 LONGEST_PATH = 200
 """Calls of a path that are told, the innermost ones."""
-MOSTLY = 0.5
-"""A frame is named in the verdict if this share of the loss lies in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +45,8 @@ def build(parts: Parts, top: int, samples: int | None = None) -> model.Report:
     first = ledgers[0]
     worst = min(range(len(ledgers)), key=lambda i: ledgers[i].busy_ns / ledgers[i].window_ns)
     withheld = [model.Withheld(what=what, why=check.detail) for check in found for what in check.withholds]
-    withheld += _no_gains(timeline, ledgers, outlooks)
-    findings = _findings(timeline, ledgers, outlooks)
+    withheld += no_gains(timeline, ledgers, outlooks)
+    findings = all_findings(timeline, ledgers, outlooks)
     return model.Report(
         gpuwhy=__version__,
         source=_source(timeline, ledgers),
@@ -71,7 +67,7 @@ def build(parts: Parts, top: int, samples: int | None = None) -> model.Report:
             for c in found
         ],
         replay=replay_info(outlooks[worst]),
-        verdict=_verdict(timeline, parts, worst, findings, withheld),
+        verdict=verdict(timeline, ledgers, rooflines, worst, findings, withheld),
         findings=findings,
         together=together_info(outlooks[worst]),
         what_if=what_if_info(outlooks[worst]),
@@ -128,7 +124,7 @@ def _device(
         busy_ns=ledger.busy_ns,
         unknown_ns=ledger.unknown_ns,
         operations=ledger.operations,
-        largest_loss=_loss(ledger),
+        largest_loss=loss(ledger),
         ledger=[
             model.Entry(
                 account=account,
@@ -143,7 +139,7 @@ def _device(
         ],
         after_sync_ns=sum(ledger.after_sync.values()),
         after_sync=_sync_waits(of.timeline, ledger, top),
-        next_to_copy=_next_to_copy(ledger),
+        next_to_copy=next_to_copy(ledger),
         steps=_steps(ledger),
         left_out=window.left_out,
         weights=_weights(of, ledger, top),
@@ -152,14 +148,6 @@ def _device(
             roofline, ledger.window_ns, len(window.steps) if window.steps is not None else 0, samples
         ),
     )
-
-
-def _loss(ledger: Ledger) -> model.Loss:
-    name, ns = ledger.largest_loss()
-    groups = {"host-bound": HOST_BOUND, "waiting": WAITING}.get(name, (name,))
-    parts = [(group, ledger.of(group)) for group in groups]
-    parts = sorted((part for part in parts if part[1]), key=lambda part: -part[1])
-    return model.Loss(name=name, ns=ns, share=ns / ledger.window_ns, accounts=[part[0] for part in parts])
 
 
 def _steps(ledger: Ledger) -> list[model.StepTime]:
@@ -274,125 +262,3 @@ def _path(timeline: Timeline, piece: int) -> list[str]:
     """Names of the calls around a piece, outermost first, itself last, without the marks of steps."""
     names = (timeline.names[timeline.calls.name[row]] for row in reversed(timeline.path(piece, LONGEST_PATH)))
     return [name for name in names if not STEP_MARK.match(name)]
-
-
-def _no_gains(timeline: Timeline, ledgers: Sequence[Ledger], outlooks: Sequence[Outlook]) -> list[model.Withheld]:
-    """Why there are no gains, once for each reason, with the devices that it holds for unless it is all of them."""
-    reasons: dict[str, list[str]] = {}
-    for ledger, outlook in zip(ledgers, outlooks, strict=True):
-        if outlook.withheld is not None:
-            device = timeline.devices[ledger.device]
-            reasons.setdefault(outlook.withheld, []).append(f"rank {device.rank}, GPU {device.number}")
-    return [
-        model.Withheld(what="gains", why=why if len(which) == len(ledgers) else f"{'; '.join(which)}: {why}")
-        for why, which in reasons.items()
-    ]
-
-
-def _findings(timeline: Timeline, ledgers: Sequence[Ledger], outlooks: Sequence[Outlook]) -> list[FindingInfo]:
-    """The findings of all devices: of those that come next on each, always the one that brings most."""
-    lines = [
-        finding_infos(outlook, timeline.devices[ledger.device])
-        for ledger, outlook in zip(ledgers, outlooks, strict=True)
-    ]
-    merged = []
-    while any(lines):
-        line = min((one for one in lines if one), key=lambda one: one[0].mends[0].after_over_before.mid)
-        merged.append(line.pop(0))
-    return merged
-
-
-def _verdict(
-    timeline: Timeline,
-    parts: Parts,
-    worst: int,
-    findings: Sequence[FindingInfo],
-    withheld: Sequence[model.Withheld],
-) -> model.Verdict:
-    """A sentence or two: the first finding, then how busy the least busy device is and with what."""
-    ledger = parts.ledgers[worst]
-    if any(item.what == "ledger" for item in withheld):
-        reason = next(item.why for item in withheld if item.what == "ledger")
-        return model.Verdict(text=f"No verdict: {reason}.", healthy=None, cause=None)
-    busy = busy_sentence(timeline, parts.ledgers, ledger)
-    blind = [item.why for item in withheld if item.what == "idle causes"]
-    if blind and not within(_loss(ledger).name, "busy"):
-        why = blind[0].split(". ")[0].rstrip(".")  # the check says the rest
-        return model.Verdict(text=f"{busy}. Why it is idle is not told: {why}.", healthy=None, cause=None)
-    text, cause = _largest(busy, ledger, parts.rooflines[worst])
-    if parts.outlooks[worst].withheld is not None and not findings:
-        return model.Verdict(text=text, healthy=None, cause=cause)
-    if not findings:
-        return model.Verdict(
-            text=f"Healthy: no mend is predicted to bring {100 * WORTH:.0f} % of a step. {text}",
-            healthy=True,
-            cause="healthy",
-        )
-    first = findings[0]
-    who = f"Rank {first.rank}, GPU {first.device}: {first.title}" if len(parts.ledgers) > 1 else first.title
-    return model.Verdict(text=f"{who[0].upper()}{who[1:]}. {text}", healthy=False, cause=first.cause)
-
-
-def busy_sentence(timeline: Timeline, ledgers: Sequence[Ledger], worst: Ledger) -> str:
-    """How busy the least busy device is."""
-    device = timeline.devices[worst.device]
-    where = f"rank {device.rank}, GPU {device.number}" if len(timeline.sources) > 1 else f"GPU {device.number}"
-    which = f"The least busy of {len(ledgers)} devices, {where}," if len(ledgers) > 1 else where
-    return f"{which[0].upper()}{which[1:]} is busy {100 * worst.busy_ns / worst.window_ns:.1f} % of the time"
-
-
-def _largest(busy: str, worst: Ledger, roofline: Roofline) -> tuple[str, str | None]:
-    """What the largest loss is, and the cause that the ledger proves by itself."""
-    loss = _loss(worst)
-    main = loss.accounts[0] if loss.accounts else loss.name
-    steps = len(worst.window.steps) if worst.window.steps is not None else 0
-    share = f"{100 * loss.share:.1f} % of the window" + (
-        f", {words.ms(loss.ns / steps)} of {words.ms(worst.window_ns / steps)} ms a step" if steps else ""
-    )
-    if within(loss.name, "busy"):
-        text = f"{busy}; the largest part goes to {words.loss_sentence(loss.name)} ({loss.name}, {share})."
-        worth = [waste for waste in roofline.wastes if waste.is_worth(worst.window_ns)]
-        if worth and main not in words.CAUSE_BY_ITSELF:
-            return text, worth[0].cause
-        return text, words.CAUSE.get(main)
-    by_group = main in ("idle/launch", "idle/dispatch")
-    if not by_group and loss.name != main:
-        own = f"{main.removeprefix('idle/')} {100 * worst.of(main) / worst.window_ns:.1f} %"
-        share = f"{own}; {loss.name} in all {share}"
-    else:
-        share = f"{loss.name}, {share}"
-    text = f"{busy}. Largest loss: {words.loss_sentence(loss.name if by_group else main)} ({share})."
-    return text + _frame(worst, main, loss.ns) + _beside_copies(worst, main, steps), words.CAUSE.get(main)
-
-
-def _frame(ledger: Ledger, account: str, loss_ns: int) -> str:
-    """Names the Python frame or annotation that most of the loss is spent in, if one is known."""
-    if account != "idle/outside_operators":
-        return ""
-    known = [
-        (int(ns), name)
-        for name, ns in zip(ledger.accounts, ledger.ns, strict=True)
-        if within(name, account) and name not in UNKNOWN
-    ]
-    ns, name = max(known, default=(0, ""))
-    if ns < MOSTLY * loss_ns:
-        return ""
-    return f" Most of it is spent in {words.shorten(name.split('/', 2)[2], 80)}."
-
-
-def _beside_copies(ledger: Ledger, account: str, steps: int) -> str:
-    """Names the copies that most of an account's idle time lies next to, where waiting for them is not the point."""
-    if not within(account, "idle/outside_operators") and not within(account, "idle/serialization"):
-        return ""
-    each = " a step" if steps else ""
-    total = ledger.of(account)
-    for some, ns in mostly_next_to(_next_to_copy(ledger), account, total):
-        often = f"{some.copies / max(steps, 1):,.0f}{each}"
-        moved = f", {words.size(some.bytes / max(steps, 1))}{each}" if some.bytes is not None else ""
-        share = f"{100 * ns / total:.0f} %"
-        return f" {share} of its {account.split('/')[1]} time lies next to {words.meaning(some.copy)} ({often}{moved})."
-    return ""
-
-
-def _next_to_copy(ledger: Ledger) -> list[model.NextToCopy]:
-    return [model.NextToCopy(**asdict(one)) for one in ledger.next_to_copy]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpuwhy.findings.advice import Offer, Told
 from gpuwhy.findings.outlook import Outlook
+from gpuwhy.ledger.partition import Ledger
 from gpuwhy.reports import findings_model as model
-from gpuwhy.timeline import Device
+from gpuwhy.reports.findings_model import FindingInfo
+from gpuwhy.reports.model import Withheld
+from gpuwhy.timeline import Device, Timeline
 from gpuwhy.whatif.gains import Gain
 
 
@@ -98,3 +103,35 @@ def _interval(gain: Gain) -> model.Interval:
 def _after(gain: Gain, step_ns: float) -> model.IntervalNs:
     low, mid, high = (round(step_ns * end) for end in (gain.low, gain.mid, gain.high))
     return model.IntervalNs(low=low, mid=mid, high=high)
+
+
+def all_findings(timeline: Timeline, ledgers: Sequence[Ledger], outlooks: Sequence[Outlook]) -> list[FindingInfo]:
+    """The findings of all devices: of those that come next on each, always the one that brings most."""
+    lines = [
+        finding_infos(outlook, timeline.devices[ledger.device])
+        for ledger, outlook in zip(ledgers, outlooks, strict=True)
+    ]
+    merged = []
+    while any(lines):
+        line = min((one for one in lines if one), key=lambda one: _order(one[0]))
+        merged.append(line.pop(0))
+    return merged
+
+
+def _order(finding: FindingInfo) -> tuple[bool, float]:
+    """As within a device: what leaves the training as it is goes first, then by gain."""
+    best = finding.mends[0]
+    return best.samples != 1, best.after_over_before.mid
+
+
+def no_gains(timeline: Timeline, ledgers: Sequence[Ledger], outlooks: Sequence[Outlook]) -> list[Withheld]:
+    """Why there are no gains, once for each reason, with the devices that it holds for unless it is all of them."""
+    reasons: dict[str, list[str]] = {}
+    for ledger, outlook in zip(ledgers, outlooks, strict=True):
+        if outlook.withheld is not None:
+            device = timeline.devices[ledger.device]
+            reasons.setdefault(outlook.withheld, []).append(f"rank {device.rank}, GPU {device.number}")
+    return [
+        Withheld(what="gains", why=why if len(which) == len(ledgers) else f"{'; '.join(which)}: {why}")
+        for why, which in reasons.items()
+    ]

@@ -44,7 +44,7 @@ class ReplayInfo(msgspec.Struct, frozen=True, kw_only=True):
     step_ns: int | None
     """A step without the profiler: as given, else as the replay estimates it."""
     device_step_ns: int | None
-    """A step if the host took no time."""
+    """A step if this rank's host took no time."""
 
 
 class MendInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -148,9 +148,9 @@ class Graph:
     """The graph of everything that was recorded, and what a change made of it.
 
     `chain` are the edges along threads, `spans` what each of them spans. `duration` is that of each operation of the
-    timeline, `gone` marks operations that are no more, `cut` edges that are no more. `unexplained` is for each operation
-    the part of the delay before its start that no edge explains: it is left out of the replay. `pace_ns` is a step time
-    that something outside the graph sets at the least.
+    timeline, `gone` marks operations that are no more, `cut` edges that are no more. `unexplained` is for each
+    operation the part of the delay before its start that no edge explains: it is left out of the replay. `pace_ns` is
+    a step time that something outside the graph sets at the least.
     """
 
     nodes: Nodes

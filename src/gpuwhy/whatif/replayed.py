@@ -32,8 +32,8 @@ class Replayed:
 
     `error` is the replayed length of the window over the recorded one, less 1; `unexplained` the part of the window
     that is idle for a delay without an edge. `recorded_ns` is the mean step as recorded, `step_time_ns` that without
-    the profiler, if it was given, `step_ns` the same or else an estimate, `device_ns` the step if the host took no
-    time. `withheld` says why no gain can be told; the setting is None then.
+    the profiler, if it was given, `step_ns` the same or else an estimate, `device_ns` the step if this rank's host took
+    no time. `withheld` says why no gain can be told; the setting is None then.
     """
 
     error: float | None
@@ -71,7 +71,7 @@ def replayed(
     setting = _paced(setting, step_time_ns)
     distortion = calibrate(setting, step_time_ns)
     starts = bases(setting, distortion)
-    unhurried = setting.graph.host.scaled(np.ones(len(setting.graph.host), bool), 0.0)
+    unhurried = setting.graph.host.scaled(setting.own, 0.0)
     return Replayed(
         error,
         unexplained,
