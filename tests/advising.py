@@ -91,10 +91,10 @@ def small_products(count: int, kernel: int, ns: int) -> Body:
     def body(loop: Loop) -> None:
         for _ in range(count):
             start, loop.now = loop.now, loop.now + ns
-            loop.profile.operator("aten::mm", start, loop.now, inputs=[("float", [64, 64]), ("float", [64, 64])])
+            loop.profile.operator("aten::mm", start, loop.now, inputs=[("c10::BFloat16", [64, 64])] * 2)
             begin = loop.enqueued()
             loop.free = begin + kernel
-            loop.profile.launch(loop.now - CALL, loop.now, begin, loop.free, name="sm90_xmma_gemm_f32f32")
+            loop.profile.launch(loop.now - CALL, loop.now, begin, loop.free, name="sm90_xmma_gemm_bf16bf16")
 
     return body
 

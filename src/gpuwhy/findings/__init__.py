@@ -19,6 +19,7 @@ from gpuwhy.findings.host_to_device import host_to_device
 from gpuwhy.findings.input import input_
 from gpuwhy.findings.launch import launch
 from gpuwhy.findings.layout import layout
+from gpuwhy.findings.module_loading import module_loading
 from gpuwhy.findings.outside_operators import outside_operators
 from gpuwhy.findings.products import products
 from gpuwhy.findings.recompute import recompute
@@ -37,6 +38,7 @@ RULES: tuple[Callable[[Look], Finding | None], ...] = (
     allocator,
     garbage_collection,
     compilation,
+    module_loading,
     host_compute,
     outside_operators,
     launch,

@@ -33,7 +33,7 @@ NAMES = {
     "sync": ("no_item", "no_synchronize", "fixed_sizes"),
     "allocator": ("keep_memory",),
     "gc": ("gc_off_loop",),
-    "recompile": ("no_recompile",),
+    "recompile": ("no_recompile", "warm_up"),
     "checkpoint": ("checkpoint_rarely",),
     "host_compute": ("compute_elsewhere",),
     "outside": ("out_of_loop",),

@@ -46,11 +46,14 @@ class Distortion:
 
 
 def undistorted(setting: Setting, factor: float, firm: float = 1.0) -> Graph:
-    """The graph of the same program without a profiler that stretched short host time so many times."""
+    """The graph of the same program without a profiler that stretched short host time so many times, and whose own work
+    is gone.
+    """
     graph, host = setting.graph, setting.graph.host
     length = (host.end - host.start).astype(np.float64)
     short = np.where(setting.producing | setting.slices_of("input"), 0.0, np.minimum(length, SHORT_NS))
     left = (short / factor + (length - short) * firm) / np.maximum(length, 1.0)
+    left[setting.slices_of("profiler")] = 0.0
     return replace(graph, host=replace(host, factor=host.factor * left))
 
 
