@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from gpuwhy.findings.base import Look, Mend
+from gpuwhy.roofline.memory import reserved_peak
 from gpuwhy.whatif.batch import larger_batch
 from gpuwhy.whatif.period import step_ns
 
 MOST_TIMES = 1024
 SLOWER = 0.25
 """A batch is as large as the device takes without much ado if the step is longer by this part."""
+
+
+def _memory(look: Look) -> str:
+    """What is known of it. Weights and the optimizer's state do not grow with the batch."""
+    view = look.setting.view
+    size, peak = view.timeline.devices[view.ledger.device].memory_bytes, reserved_peak(view)
+    if size is None or peak is None:
+        return "record with profile_memory=True"
+    return f"at most {peak / 2**30:.1f} of {size / 2**30:.0f} GiB were taken, of which what activations take grows"
 
 
 def larger(look: Look) -> Mend | None:
@@ -23,8 +33,8 @@ def larger(look: Look) -> Mend | None:
         return None
     return Mend(
         "larger_batch",
-        f"a larger batch: with about {times} times as many samples a step the device becomes the limit (if memory and "
-        "the recipe allow it)",
+        f"a larger batch: with about {times} times as many samples a step the device becomes the limit (if the recipe "
+        f"allows it, and memory: {_memory(look)})",
         None,
         by(times),
         samples=float(times),

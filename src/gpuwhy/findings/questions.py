@@ -16,14 +16,16 @@ import numpy as np
 from gpuwhy.errors import GpuwhyError
 from gpuwhy.findings import findings
 from gpuwhy.findings.base import Look
+from gpuwhy.findings.input import TAKING
 from gpuwhy.findings.products import in_precision
 from gpuwhy.roofline.waste import Waste
 from gpuwhy.whatif.batch import larger_batch
-from gpuwhy.whatif.changes import Change, composed, lasting, without_host_time
+from gpuwhy.whatif.changes import Change, composed, lasting, paced, without_host_time
 from gpuwhy.whatif.gains import Gain, gain
 from gpuwhy.whatif.graph import Graph
 from gpuwhy.whatif.period import step_ns
 from gpuwhy.whatif.replayed import Replayed
+from gpuwhy.whatif.setting import Setting
 
 NAMES = {
     "input": ("loader_workers", "more_workers"),
@@ -50,7 +52,9 @@ NAMES = {
 """Mends by the name in a question."""
 WITH_VALUE = {
     "precision": "bf16, fp16, tf32 or fp8: products in that precision",
+    "workers": "a number: so many workers make the batches; times as many, where there are workers",
     "batch": "a number: so many times as large",
+    "network": "a number: collectives take so many times as long (0.5: bandwidth is doubled)",
     "host": "a number: the host takes so many times as long (0.5: it is twice as fast)",
     "device": "a number: the device takes so many times as long",
 }
@@ -131,18 +135,39 @@ def answer(found: Replayed, wastes: Sequence[Waste], questions: Sequence[Questio
 
 
 def _special(look: Look, question: Question) -> tuple[Change, ...] | None:
-    """Changes that need a value."""
-    value = question.value or ""
+    """Changes that need a value; None where this profile holds nothing for one."""
+    setting, value = look.setting, question.value or ""
     if question.name == "precision":
         return in_precision(look, value)
     number = _number(question.name, value)
-    everything = np.ones(len(look.setting.timeline.ops), bool)
-    make: dict[str, Callable[[], Change]] = {
-        "batch": lambda: larger_batch(look.setting)(number),
-        "host": lambda: without_host_time(look.setting.own, number),
+    everything = np.ones(len(setting.timeline.ops), bool)
+    make: dict[str, Callable[[], Change | None]] = {
+        "workers": lambda: _workers(setting, number),
+        "batch": lambda: larger_batch(setting)(number),
+        "network": lambda: _network(setting, number),
+        "host": lambda: without_host_time(setting.own, number),
         "device": lambda: lasting(everything, number),
     }
-    return (make[question.name](),)
+    change = make[question.name]()
+    return None if change is None else (change,)
+
+
+def _workers(setting: Setting, number: float) -> Change | None:
+    """The loader's work on so many workers, which then set the pace; where there are some, so many times as many."""
+    if setting.graph.pace_ns:
+        pace = setting.graph.pace_ns / number
+        return lambda graph: replace(graph, pace_ns=pace)
+    if setting.waited_ns("input"):
+        return without_host_time(setting.producing, 1 / number)
+    loading = setting.slices_of("input")
+    own = setting.host_ns(loading)
+    return composed([without_host_time(loading, TAKING[0]), paced(own / number)]) if own else None
+
+
+def _network(setting: Setting, number: float) -> Change | None:
+    """Collectives that take so many times as long."""
+    ops = setting.busy_anywhere("communication")
+    return lasting(ops, number) if ops.any() else None
 
 
 def partly(change: Change, left: float) -> Change:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpuwhy.arrays import combined, unique
 from gpuwhy.ledger.classes import BACKWARD
+from gpuwhy.roofline.memory import reserved_peak
 from gpuwhy.roofline.view import Rows, View
 from gpuwhy.roofline.waste.base import Waste, waste
 from gpuwhy.timeline import CallKind
@@ -23,8 +23,6 @@ FORWARD = re.compile(
 """Operators that are their own forward pass: backward passes call others."""
 LEAST_KINDS = 2
 """Different operators that must come again: one alone may be some function's own backward pass."""
-CUDA = 1
-"""Number of the kind of device (c10::DeviceType) whose memory it is; HIP reports the same."""
 SPARE = 0.5
 """Memory is there to spare while the allocator's peak is below this part of the device's."""
 
@@ -83,19 +81,10 @@ def _up_to(view: View, of_node: Rows, end: Rows, node: Rows) -> Rows:
 
 def _mend(view: View) -> str:
     size = view.timeline.devices[view.ledger.device].memory_bytes
-    peak = _peak(view)
+    peak = reserved_peak(view)
     if size is None or peak is None:
         return "checkpoint fewer layers, if memory allows (record with profile_memory=True to see whether it does)"
     used = f"the allocator's peak is {peak / 2**30:.1f} of {size / 2**30:.0f} GiB"
     if peak > SPARE * size:
         return f"checkpoint fewer layers as far as memory allows: {used}"
     return f"checkpoint fewer layers, or none: {used}"
-
-
-def _peak(view: View) -> int | None:
-    """The most bytes that torch's allocator had reserved on the device, None where that was not recorded."""
-    memory, device = view.timeline.memory, view.timeline.devices[view.ledger.device]
-    rank = np.array([thread.rank for thread in view.timeline.threads] + [device.rank], np.int64)[memory.thread]
-    own = (memory.device == device.number) & (rank == device.rank) & (memory.device_type == CUDA)
-    reserved: NDArray[np.int64] = memory.reserved[own & (memory.reserved >= 0)]
-    return int(reserved.max()) if len(reserved) else None
