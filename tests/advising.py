@@ -141,6 +141,10 @@ def waits(loop: Loop) -> None:
     loop.wait("cudaDeviceSynchronize")
 
 
+def frees(loop: Loop) -> None:
+    loop.wait("cudaFree", 200 * US)
+
+
 def pageable(ns: int) -> Body:
     return lambda loop: loop.copy(ns)
 

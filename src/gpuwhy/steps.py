@@ -212,12 +212,16 @@ def _steps_from_marks(
         return None
     begin = np.minimum.accumulate(ops.start[rows[first]][::-1])[::-1]
     last = max(int(ops.end[mark == used[-1]].max()), int(begin[-1]))
-    edge = np.append(begin, last)
+    return _lasting(how, number[used], np.append(begin, last))
+
+
+def _lasting(how: str, number: NDArray[np.int64], edge: Times) -> Steps | None:
+    """The steps between edges that ascend, without those of no length; the last one's end is not known."""
     keep = np.flatnonzero(np.diff(edge) > 0)
     if not len(keep):
         return None
-    ends_open = bool(keep[-1] == len(used) - 1)
-    return Steps(how, number[used][keep], np.append(edge[keep], edge[keep[-1] + 1]), ends_open, len(used))
+    ends_open = bool(keep[-1] == len(number) - 1)
+    return Steps(how, number[keep], np.append(edge[keep], edge[keep[-1] + 1]), ends_open, len(number))
 
 
 def _main_stream(ops: DeviceOps) -> int:
@@ -258,5 +262,5 @@ def _steps_from_repetition(timeline: Timeline, device: int) -> Steps | None:
         last = int(ops.end[rows[place[-1] : place[-1] + period]].max())
         if last - edge[0] < REPEAT_COVERS * (ops.end.max() - ops.start.min()):
             continue
-        return Steps("repetition", np.arange(1, len(place) + 1), np.append(edge, last), True, len(place))
+        return _lasting("repetition", np.arange(1, len(place) + 1), np.append(edge, last))
     return None

@@ -7,7 +7,7 @@ import math
 from gpuwhy.findings.base import WORTH, Finding, Look, Mend, mend_of, warmed
 from gpuwhy.reports.words import ms
 from gpuwhy.whatif.changes import Change, composed, not_paced, without_host_time
-from gpuwhy.whatif.loader import arrivals
+from gpuwhy.whatif.loader import WORKERS, arrivals
 from gpuwhy.whatif.setting import Slices
 
 TAKING = 0.002, 0.0, 0.02
@@ -18,7 +18,7 @@ expected, at best, at worst."""
 def input_(look: Look) -> Finding | None:
     """Batches are made in the loop's own thread, or workers make them more slowly than the loop takes them."""
     setting = look.setting
-    loading = setting.slices_of("input")
+    loading = setting.slices_of("input") & ~setting.slices_in(setting.pieces(WORKERS))
     own = setting.host_ns(loading)
     if look.is_worth(own):
         return _in_the_loop(look, loading, own)

@@ -6,6 +6,7 @@ import numpy as np
 
 from gpuwhy.findings.base import Finding, Look
 from gpuwhy.findings.waste import of_cause, of_waste, towards
+from gpuwhy.roofline.efficiency import Bound
 from gpuwhy.whatif.changes import Change, lasting
 
 REACHED = 0.7, 0.88, 0.58
@@ -32,7 +33,7 @@ def in_precision(look: Look, precision: str) -> tuple[Change, ...] | None:
     """
     view, setting = look.setting.view, look.setting
     peak = view.ceilings.peak(precision) if view.ceilings is not None and precision in TYPES else None
-    multiplies = np.flatnonzero(np.nan_to_num(view.flops) > 0)
+    multiplies = np.flatnonzero((np.nan_to_num(view.flops) > 0) & ~view.is_bound(Bound.LATENCY))
     if peak is None or not len(multiplies):
         return None
     size = np.array([TYPES.get(view.precisions[one], 4.0) if one >= 0 else 4.0 for one in view.precision[multiplies]])

@@ -23,6 +23,7 @@ from gpuwhy.whatif.batch import larger_batch
 from gpuwhy.whatif.changes import Change, composed, lasting, paced, without_host_time
 from gpuwhy.whatif.gains import Gain, gain
 from gpuwhy.whatif.graph import Graph
+from gpuwhy.whatif.loader import WORKERS
 from gpuwhy.whatif.period import step_ns
 from gpuwhy.whatif.replayed import Replayed
 from gpuwhy.whatif.setting import Setting
@@ -159,7 +160,7 @@ def _workers(setting: Setting, number: float) -> Change | None:
         return lambda graph: replace(graph, pace_ns=pace)
     if setting.waited_ns("input"):
         return without_host_time(setting.producing, 1 / number)
-    loading = setting.slices_of("input")
+    loading = setting.slices_of("input") & ~setting.slices_in(setting.pieces(WORKERS))
     own = setting.host_ns(loading)
     return composed([without_host_time(loading, TAKING[0]), paced(own / number)]) if own else None
 

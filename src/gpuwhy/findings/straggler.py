@@ -11,8 +11,8 @@ from gpuwhy.whatif.changes import without_host_time
 from gpuwhy.whatif.collectives import collectives
 from gpuwhy.whatif.setting import Setting, Slices
 
-OFTEN = 0.5
-"""A straggler is the last in at least this part of the waiting time."""
+OFTEN = 0.75
+"""A straggler is the last in at least this part of the waiting time: of two ranks one always is in half of it."""
 
 
 def straggler(look: Look) -> Finding | None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from gpuwhy.findings.base import Finding, Look, mend_of
 from gpuwhy.reports.words import ms
+from gpuwhy.roofline.efficiency import Bound
 from gpuwhy.roofline.waste import Waste
 from gpuwhy.whatif.changes import Change, lasting
 from gpuwhy.whatif.setting import Setting
@@ -39,5 +40,9 @@ def of_cause(look: Look, cause: str) -> list[Waste]:
 
 
 def towards(setting: Setting, waste: Waste, reached: float) -> Change:
-    """The operations of a waste take the least time over the part that is reached of it, never more than now."""
-    return lasting(setting.ops_of(waste.rows), min(waste.least_ns / reached / max(waste.ns, 1), 1.0))
+    """The operations of a waste take the least time over the part that is reached of it, never more than now.
+
+    Kernels too small to fill the device take as long whatever they compute.
+    """
+    large = waste.rows[~setting.view.is_bound(Bound.LATENCY)[waste.rows]]
+    return lasting(setting.ops_of(large), min(waste.least_ns / reached / max(waste.ns, 1), 1.0))

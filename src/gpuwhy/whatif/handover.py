@@ -26,11 +26,16 @@ class Handovers(Table):
     start: Times
     end: Times
 
+    @staticmethod
+    def none() -> Handovers:
+        """Nothing is handed over."""
+        none = np.empty(0, np.int64)
+        return Handovers(none.astype(np.int32), none.astype(np.int32), none, none)
+
 
 def handovers(of: Basis) -> Handovers:
     """All handings over."""
-    none = np.empty(0, np.int64)
-    found = [Handovers(none.astype(np.int32), none.astype(np.int32), none, none)]
+    found = [Handovers.none()]
     for other in np.flatnonzero(of.host.role == ROLES.index("backward")).tolist():
         found += [
             _between(of, main, other) for main in of.host.family[other] if of.host.role[main] == ROLES.index("main")
@@ -44,6 +49,8 @@ def _between(of: Basis, main: int, other: int) -> Handovers:
     part = nesting.of_thread(other)
     outermost = nesting.outermost(calls.kind[nesting.call] == CallKind.OPERATOR)[part]
     top = np.flatnonzero(outermost == np.arange(part.start, part.stop)) + part.start
+    if not len(top):
+        return Handovers.none()
     start, end = nesting.start[top], nesting.end[top]
     moves = _moves(of, main)
     # The main thread stands still from its last move before an outermost operator to its next one.

@@ -33,7 +33,7 @@ def recompute(view: View) -> list[Waste]:
     calls, nesting = timeline.calls, timeline.nesting
     forward = timeline.names_like(FORWARD)[calls.name] & (calls.kind == CallKind.OPERATOR) & (calls.signature >= 0)
     rows = np.flatnonzero(view.ops.launch >= 0)
-    if not forward.any() or not len(rows):
+    if not forward.any() or not len(rows) or not len(nesting.call):
         return []
     of_piece = forward[nesting.call]
     backward = (timeline.names_like(BACKWARD)[calls.name] & (calls.kind == CallKind.OPERATOR))[nesting.call]
