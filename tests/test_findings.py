@@ -202,6 +202,10 @@ NOT_SEEN: dict[str, tuple[str, list[Body]]] = {
     "batches that are ready": ("input", [marked(FROM_WORKERS, 50 * US), operators(20, SHORT)]),
     "batches that are pinned as they are taken": ("input", [batch_taken(1), DEVICE_BOUND]),
     "copies of floats": ("checkpoint", [HOST_BOUND, several(5, copied_out(50 * US), sleeps(400 * US))]),
+    "batches that workers had ready": (
+        "input",
+        [marked(FROM_WORKERS, 50 * US), operators(10, SHORT), calls("cudaMalloc", 60 * US)],
+    ),
     "short copies in": ("host_to_device_copy", [pageable(10 * US), DEVICE_BOUND]),
     "one number is no result": ("device_to_host_copy", [sleeps(900 * US), DEVICE_BOUND, item]),
     "raw storages are no result": ("device_to_host_copy", [HOST_BOUND, copied_out(50 * US, tensor=BYTES)]),
@@ -259,8 +263,22 @@ def test_what_costs_nothing_is_not_told_though_it_is_seen(name: str, folder: Pat
     assert report.verdict.healthy
 
 
-# All but the last step are judged. In the last case two ranks are late somewhat more often than the third.
-TURNS = [[0, 1] * 4 + [0], [0, 1, 2] * 3 + [0], [0, 1, 2, 0, 1, 2, 0, 2, 0]]
+def tiny_products(loop: Any) -> None:
+    """Products of 64 × 64 in fp32, each over before the device is full."""
+    for _ in range(200):
+        start, loop.now = loop.now, loop.now + 5 * US
+        loop.profile.operator("aten::mm", start, loop.now, inputs=[("float", [64, 64])] * 2)
+        begin = loop.enqueued()
+        loop.free = begin + 5 * US
+        loop.profile.launch(loop.now - CALL, loop.now, begin, loop.free, name="sm90_xmma_gemm_f32f32")
+
+
+def test_kernels_too_small_for_the_device_gain_nothing_by_another_precision(folder: Path) -> None:
+    assert "precision" not in causes(explained(looped(tiny_products), folder))
+
+
+# All but the last step are judged: of two ranks one is late in four of seven. In the last case two ranks are late somewhat more often than the third.
+TURNS = [[0, 1] * 4 + [0], [0, 1] * 4, [0, 1, 2] * 3 + [0], [0, 1, 2, 0, 1, 2, 0, 2, 0]]
 
 
 @pytest.mark.parametrize("turns", TURNS, ids=str)
