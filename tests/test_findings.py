@@ -277,7 +277,7 @@ def test_kernels_too_small_for_the_device_gain_nothing_by_another_precision(fold
     assert "precision" not in causes(explained(looped(tiny_products), folder))
 
 
-# All but the last step are judged: of two ranks one is late in four of seven. In the last case two ranks are late somewhat more often than the third.
+# All but the last step are judged: of two ranks one is late in four of seven, and then two of three more often.
 TURNS = [[0, 1] * 4 + [0], [0, 1] * 4, [0, 1, 2] * 3 + [0], [0, 1, 2, 0, 1, 2, 0, 2, 0]]
 
 
