@@ -6,12 +6,15 @@ The zoo, `own` (loops with faults around the device) and `unseen` (further ones)
 
 from __future__ import annotations
 
+import re
 import statistics
 from functools import cache
 from typing import Any
 
 import pytest
 from conftest import SHARED, load_benchmark, needs_shared
+
+import gpuwhy
 
 ENOUGH = 0.8
 WIDEST = 1.5
@@ -65,6 +68,18 @@ def test_the_first_finding_is_the_true_cause_in_every_case_of_the_zoo() -> None:
     for with_step_time in (False, True):
         named = {one.pair.name: one.cause for one in judged("zoo", with_step_time)}
         assert named == {one.pair.name: one.pair.cause for one in judged("zoo", with_step_time)}
+
+
+@needs_shared
+def test_the_straggler_is_the_rank_that_sleeps_and_its_host_is_outside_any_operator() -> None:
+    files = [str(SHARED / f"zoo/ranks/straggler.base.rank{rank}.json.gz") for rank in (0, 1)]
+    first = gpuwhy.explain(*files).findings[0]
+    assert (first.cause, first.rank) == ("straggler", 1)
+    assert any("outside_operators" in sentence for sentence in first.evidence)
+    # The loop of rank 1 calls time.sleep(0.03) in each step.
+    excess = next(re.search(r"([\d.]+) ms a step longer", s) for s in first.evidence if "longer" in s)
+    assert excess is not None
+    assert float(excess[1]) == pytest.approx(30, abs=1.5)
 
 
 def test_the_first_finding_is_the_true_cause_of_our_own_faults() -> None:
