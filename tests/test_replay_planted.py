@@ -259,6 +259,42 @@ def test_a_wait_that_was_over_when_it_was_called_waits_for_a_slower_device(folde
     assert steady(found, lasting(ops, 100.0)) == pytest.approx((100 + 2 + 1_000) * US + RETURN, abs=RETURN)
 
 
+def test_launches_that_waited_for_room_before_the_device_was_recorded_are_no_work_of_the_host(folder: Path) -> None:
+    """A queue of 400 launches, full: the host waits until 20 of them are gone, then goes on.
+
+    The device is recorded only 5 ms after the host: the operations that made room for its first launches are missing.
+    """
+    loop = Loop()
+    ends: list[int] = []
+    kernel, recorded = 100 * US, 700
+    step_began = device_began = 0
+    for number in range(recorded + 80):
+        if number == recorded:
+            device_began = loop.now + 5_000 * US
+        if number % 10 == 0:
+            step_began = loop.now
+        begin, loop.now = loop.now, loop.now + 20 * US
+        call, room = loop.now, 0
+        if number >= 400 and ends[number - 400] > call:
+            room = ends[number - 380]
+        loop.now = max(call + CALL, room)
+        start = max(loop.now + LATENCY, loop.free + GAP if loop.free else 0)
+        loop.free = start + kernel
+        ends.append(loop.free)
+        if number >= recorded:
+            loop.profile.operator("aten::mm", begin, loop.now, loop.thread)
+            loop.profile.launch(call, loop.now, start, loop.free, thread=loop.thread)
+            if number % 10 == 9:
+                loop.profile.step((number - recorded) // 10, step_began, loop.now)
+    for end in ends[:recorded]:
+        if end > device_began:
+            loop.profile.kernel("gemm", end - kernel, end, None)
+    found = replay(loop, folder)
+    _, ops = everywhere(found)
+    assert steady(found) == pytest.approx(10 * (kernel + GAP), abs=NEAR)
+    assert steady(found, lasting(ops, 0.1)) == pytest.approx(10 * (20 * US + CALL), abs=NEAR)
+
+
 OPERATORS = st.lists(st.tuples(st.integers(10, 200), st.integers(4, 400) | st.none()), max_size=5)
 LAST = st.tuples(st.integers(10, 200), st.integers(4, 400))
 FACTORS = st.sampled_from([0.5, 1.0, 2.0, 10.0])

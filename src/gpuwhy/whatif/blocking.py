@@ -23,7 +23,10 @@ LOOK_BACK = 16
 
 @dataclass(frozen=True, eq=False)
 class Blocked(Table):
-    """One row a call: it returns at `at`, `lag` after operation `awaited` ends; it began to wait at `since`."""
+    """One row a call: it returns at `at`, `lag` after operation `awaited` ends; it began to wait at `since`.
+
+    `awaited` is -1 where the operation was over before the recording of the device began.
+    """
 
     thread: NDArray[np.int32]
     since: Times
@@ -69,15 +72,19 @@ def _syncs(timeline: Timeline, label: NDArray[np.int8]) -> Blocked:
 
 
 def _full_queues(timeline: Timeline, found: Launches) -> Blocked:
-    """Launches that waited for room: some operation was over just before."""
+    """Launches that waited for room: some operation was over just before.
+
+    A host far ahead waits for operations that ran before the device was recorded: none of those can be named.
+    """
     calls, ops = timeline.calls, timeline.ops
     rows = np.flatnonzero(found.waits)
     call = found.call[rows]
     awaited = _latest_before(timeline, call, calls.end[call])
-    good = (awaited >= 0) & (ops.end[awaited] > calls.start[call])
+    unseen = (awaited < 0) & (calls.end[call] < ops.end.min(initial=np.iinfo(np.int64).max))
+    good = unseen | ((awaited >= 0) & (ops.end[awaited] > calls.start[call]))
     call, awaited, at = call[good], awaited[good], found.at[rows[good]]
     since = np.minimum(calls.start[call] + found.usual_ns, at)
-    lag = np.maximum(at - ops.end[awaited], 0)
+    lag = np.where(awaited >= 0, np.maximum(at - ops.end[awaited], 0), 0)
     return Blocked(calls.thread[call], since, at, awaited, lag, _all(Why.QUEUE_FULL, call))
 
 

@@ -62,7 +62,7 @@ def build(of: Basis) -> Graph:
     common = collectives(timeline)
     edges = [
         device.edges,
-        Edges(blocked.awaited, back, blocked.lag, blocked.kind),
+        Edges(blocked.awaited, back, blocked.lag, blocked.kind).take(blocked.awaited >= 0),
         Edges.of(given, taken, None, Why.HANDED_OVER),
         Edges.of(over, resumed, None, Why.HANDED_OVER),
         Edges.of(made, got, None, Why.LOADER),

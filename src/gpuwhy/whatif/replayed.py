@@ -93,6 +93,8 @@ def _error(of: Basis, ledger: Ledger, graph: Graph) -> float:
     start, end = ops.start[part], ops.end[part]
     time = once(graph)[node]
     first, after = np.searchsorted(start, [window.start, window.end])
+    if first == len(start):  # the rest of an operation that began before
+        return 0.0
     if after < len(start) and window.steps is not None:
         recorded, again = start[after], time[after] - graph.duration[part][after]
     else:
