@@ -77,10 +77,6 @@ def explain(
     Raises:
         GpuwhyError: no input can be used, or nothing ran on a device in the chosen window.
     """
-    if samples is not None and not 1 <= samples <= MOST_SAMPLES:
-        raise GpuwhyError("no step has so many samples", hint="a whole number from 1 on")
-    if step_time is not None and not SHORTEST_STEP <= step_time <= LONGEST_STEP:
-        raise GpuwhyError("no step takes so long", hint="the seconds of one step without a profiler, such as 0.0344")
     timelines = [path for path in paths if isinstance(path, Timeline)]
     if timelines and len(paths) > 1:
         raise GpuwhyError("explain takes paths, or one timeline")
@@ -111,6 +107,10 @@ def report(
     what_if: str | None = None,
 ) -> Report:
     """Balance every device of a timeline over the chosen window, replay it, and report."""
+    if samples is not None and not 1 <= samples <= MOST_SAMPLES:
+        raise GpuwhyError("no step has so many samples", hint="a whole number from 1 on")
+    if step_time is not None and not SHORTEST_STEP <= step_time <= LONGEST_STEP:
+        raise GpuwhyError("no step takes so long", hint="the seconds of one step without a profiler, such as 0.0344")
     questions = parse(what_if) if what_if is not None else []
     if not len(timeline.ops):
         files = ", ".join(source.file for source in timeline.sources)

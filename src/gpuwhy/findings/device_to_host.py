@@ -23,7 +23,7 @@ def device_to_host(look: Look) -> Finding | None:
     if not mine.any():
         return None
     spent = float(setting.graph.duration[mine].sum()) / setting.steps
-    moved = float(np.maximum(setting.timeline.ops.bytes[mine], 0).sum()) / setting.steps
+    moved = float(np.maximum(setting.timeline.ops.bytes[mine], 0.0).sum()) / setting.steps
     # Memory for the result is taken and given back outside of operators, page by page.
     host = setting.slices_in(marks) | setting.following(copies, SHORT_NS)
     return Finding(

@@ -24,7 +24,7 @@ def host_to_device(look: Look) -> Finding | None:
     spent = float(duration[mine].sum()) / setting.steps
     if not look.is_worth(spent):
         return None
-    moved = float(np.maximum(timeline.ops.bytes[mine], 0).sum()) / setting.steps
+    moved = float(np.maximum(timeline.ops.bytes[mine], 0.0).sum()) / setting.steps
     pageable = setting.busy("copy/h2d_pageable", "copy/h2d") & (timeline.ops.bytes > 0)
     fast = np.maximum(timeline.ops.bytes / (setting.link("h2d_pinned") or PCIE) * 1e9, LEAST_NS)
     pinned = np.where(pageable, np.minimum(fast, duration), duration)

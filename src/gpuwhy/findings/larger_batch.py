@@ -29,6 +29,8 @@ def larger(look: Look) -> Mend | None:
         times *= 2
         if step_ns(by(times)(setting.graph), setting.period) > (1 + SLOWER) * look.step_ns:
             break
+    else:  # the device never becomes the limit
+        return None
     if times == 2:  # something grows with the batch right away
         return None
     return Mend(

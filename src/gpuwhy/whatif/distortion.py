@@ -28,6 +28,8 @@ LEAST_FIRM, MOST_FIRM = 0.5, 3.0
 SURE = 0.07
 """Where the factor was found from the step time, it is off by less than this part of itself."""
 FOUND = 1e-3
+TELLS = 0.02
+"""A step time tells a factor only if the step differs by so much of itself between the ends of what is possible."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,13 @@ def calibrate(setting: Setting, step_time_ns: float | None) -> Distortion:
     def step(factor: float, firm: float = 1.0) -> float:
         return float(step_ns(undistorted(setting, factor, firm), setting.period))
 
-    if step(MOST) < step_time_ns < step(LEAST):
+    def tells(shortest: float, longest: float) -> bool:
+        return shortest < step_time_ns < longest and longest - shortest > TELLS * longest
+
+    if tells(step(MOST), step(LEAST)):
         found = _solve(lambda factor: -step(factor), -step_time_ns, LEAST, MOST)
         return Distortion(found * (1 - SURE), found, found * (1 + SURE), "step_time")
-    if step(mid, LEAST_FIRM) < step_time_ns < step(mid, MOST_FIRM):
+    if tells(step(mid, LEAST_FIRM), step(mid, MOST_FIRM)):
         firm = _solve(lambda firm: step(mid, firm), step_time_ns, LEAST_FIRM, MOST_FIRM)
         return Distortion(low, mid, high, "step_time", firm)
     return Distortion(low, mid, high, "usual")

@@ -72,12 +72,12 @@ def arrivals(of: Basis) -> Arrivals | None:
     """How fast batches arrive, where a thread of the loader pins them and the loop took clearly more than arrived.
 
     The queue was full when recording began: the loop then shows no wait, though it will wait as soon as that is used
-    up. None where there is no such thread, or it keeps up.
+    up. None where there is no such thread, or it keeps up, or where several loops take batches, each from its own.
     """
     timeline = of.timeline
     calls = timeline.calls
     taken = deliveries(of)
-    if len(taken.at) < LEAST_SHORT or taken.waited.any():
+    if len(taken.at) < LEAST_SHORT or taken.waited.any() or len(np.unique(taken.thread)) > 1:
         return None
     launching = np.zeros(len(timeline.threads), bool)
     launching[calls.thread[timeline.ops.launch[timeline.ops.launch >= 0]]] = True

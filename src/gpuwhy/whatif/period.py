@@ -63,7 +63,7 @@ def period(graph: Graph, timeline: Timeline, device: int, windows: dict[int, Win
     if bounds is None:
         return None
     start, end = bounds
-    inside = _inside(graph, start, end)
+    inside = _inside(graph, timeline, start, end)
     if not inside[mark]:
         return None
     rows = np.flatnonzero(inside)
@@ -146,13 +146,22 @@ def _bounds(
     return start, end
 
 
-def _inside(graph: Graph, start: Times, end: Times) -> NDArray[np.bool_]:
-    """Nodes of threads within their bounds, and the operations that are launched then."""
+def _inside(graph: Graph, timeline: Timeline, start: Times, end: Times) -> NDArray[np.bool_]:
+    """Nodes of threads within their bounds, and the operations that are launched then.
+
+    What lies between those on their stream is there too, though its launch was not recorded.
+    """
     nodes, edges = graph.nodes, graph.edges
     begin, finish = np.append(start, 0)[nodes.thread], np.append(end, 0)[nodes.thread]
     inside = (nodes.thread >= 0) & (nodes.at >= begin) & (nodes.at < finish)
     launch = np.flatnonzero(edges.kind == Why.LAUNCH)
     inside[edges.target[launch]] = inside[edges.source[launch]]
+    is_op = np.flatnonzero(nodes.op >= 0)
+    for _, rows in by_value(_stream_number(timeline)[nodes.op[is_op]]):
+        line = is_op[rows]
+        there = np.flatnonzero(inside[line])
+        if len(there):
+            inside[line[there[0] : there[-1] + 1]] = True
     return inside
 
 

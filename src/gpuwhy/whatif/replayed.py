@@ -71,14 +71,15 @@ def replayed(
     setting = _paced(setting, step_time_ns)
     distortion = calibrate(setting, step_time_ns)
     starts = bases(setting, distortion)
-    unhurried = setting.graph.host.scaled(setting.own, 0.0)
+    graph = starts.expected.graph
+    unhurried = graph.host.scaled(setting.own, 0.0)
     return Replayed(
         error,
         unexplained,
         recorded_ns=float(ledger.window.steps.length.mean()),
         step_time_ns=step_time_ns,
         step_ns=step_time_ns or starts.expected.step_ns,
-        device_ns=step_ns(replace(turn.graph, host=unhurried), turn),
+        device_ns=step_ns(replace(graph, host=unhurried), turn),
         distortion=distortion,
         setting=setting,
         bases=starts,
