@@ -153,6 +153,13 @@ def test_a_directory_gets_advice(explain: Explain, tmp_path: Path) -> None:
     assert "*.json.gz" in outcome.message
 
 
+@pytest.mark.parametrize("time", ["0ms", "1ns", "999999999999s", "-1ms", "nan", "34"])
+def test_what_is_no_step_time_is_said_so(explain: Explain, time: str) -> None:
+    outcome = explain(Path(__file__).parent / "data" / "graph_decode.json.gz", f"--step-time={time}")
+    assert outcome.code == 2
+    assert outcome.message
+
+
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 5000])
 def test_what_is_no_path_is_said_so(explain: Explain, path: str) -> None:
     outcome = explain(path)

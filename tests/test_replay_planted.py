@@ -295,6 +295,18 @@ def test_launches_that_waited_for_room_before_the_device_was_recorded_are_no_wor
     assert steady(found, lasting(ops, 0.1)) == pytest.approx(10 * (20 * US + CALL), abs=NEAR)
 
 
+def test_an_operation_without_a_launch_holds_up_its_stream_like_any_other(folder: Path) -> None:
+    def unlaunched(loop: Loop) -> None:
+        start = loop.free + GAP
+        loop.free = start + LONG
+        loop.profile.kernel("gemm", start, loop.free, None)
+
+    found = replay(looped(ten(LONG), unlaunched), folder)
+    _, ops = everywhere(found)
+    assert steady(found) == pytest.approx(11 * (LONG + GAP), abs=NEAR)
+    assert steady(found, lasting(ops, 2.0)) == pytest.approx(11 * (2 * LONG + GAP), abs=NEAR)
+
+
 OPERATORS = st.lists(st.tuples(st.integers(10, 200), st.integers(4, 400) | st.none()), max_size=5)
 LAST = st.tuples(st.integers(10, 200), st.integers(4, 400))
 FACTORS = st.sampled_from([0.5, 1.0, 2.0, 10.0])
@@ -472,6 +484,9 @@ def test_without_the_late_ranks_sleep_the_other_ranks_step_is_shorter(
         setting = setting_of(found)
         sleeping = setting.long(1_000 * US) & (setting.graph.host.thread < len(timeline.threads))
         assert found.error == found.unexplained == 0
+        assert found.device_ns is not None
+        assert found.step_ns is not None
+        assert found.device_ns <= found.step_ns + NEAR  # the other rank is no slower in one than in the other
         assert steady(found) == pytest.approx(slept, abs=NEAR)
         assert steady(found, without_host_time(sleeping)) == pytest.approx(plain, abs=NEAR)
     assert steady(replay_of(two_ranks(folder, kernel, waits, sleep=0))) == pytest.approx(plain, abs=NEAR)

@@ -149,19 +149,22 @@ def _bounds(
 def _inside(graph: Graph, timeline: Timeline, start: Times, end: Times) -> NDArray[np.bool_]:
     """Nodes of threads within their bounds, and the operations that are launched then.
 
-    What lies between those on their stream is there too, though its launch was not recorded.
+    Those whose launch was not recorded are there, too, if they come behind one that is on their stream.
     """
     nodes, edges = graph.nodes, graph.edges
     begin, finish = np.append(start, 0)[nodes.thread], np.append(end, 0)[nodes.thread]
     inside = (nodes.thread >= 0) & (nodes.at >= begin) & (nodes.at < finish)
     launch = np.flatnonzero(edges.kind == Why.LAUNCH)
     inside[edges.target[launch]] = inside[edges.source[launch]]
+    launched = np.zeros(len(nodes), bool)
+    launched[edges.target[launch]] = True
     is_op = np.flatnonzero(nodes.op >= 0)
     for _, rows in by_value(_stream_number(timeline)[nodes.op[is_op]]):
         line = is_op[rows]
         there = np.flatnonzero(inside[line])
         if len(there):
-            inside[line[there[0] : there[-1] + 1]] = True
+            behind = np.flatnonzero(launched[line[there[-1] + 1 :]])
+            inside[line[there[0] : there[-1] + 1 + (behind[0] if len(behind) else 0)]] = True
     return inside
 
 
