@@ -11,10 +11,8 @@ H200; tests/test_waste.py says what each must show.
 from __future__ import annotations
 
 import gc
-import gzip
 import json
 import os
-import shutil
 import statistics
 import sys
 import time
@@ -24,14 +22,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from medians import interval_of_median
+from pairs import Step, record
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.profiler import ProfilerActivity, profile, schedule
 from torch.utils.checkpoint import checkpoint
 
 PAIRS, STEPS, RECORDED = 7, 12, 4
-
-Step = Callable[[], Any]
 
 
 def training(model: nn.Module, x: torch.Tensor, amp: bool = True, optimizer: Any = None, call: Any = None) -> Step:
@@ -336,27 +332,6 @@ def in_turns(base: Step, mended: Step) -> list[float]:
     return ratios
 
 
-def record(step: Step, path: str) -> None:
-    """Write a profile of a few steps, with shapes."""
-    for _ in range(4):
-        step()
-    raw = path.removesuffix(".gz")
-    with profile(
-        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
-        schedule=schedule(wait=1, warmup=3, active=RECORDED, repeat=1),
-        on_trace_ready=lambda p: p.export_chrome_trace(raw),
-        record_shapes=True,
-        profile_memory="recompute" in path,
-    ) as prof:
-        for _ in range(4 + RECORDED):
-            step()
-            prof.step()
-        torch.cuda.synchronize()
-    with open(raw, "rb") as plain, gzip.open(path, "wb", 9) as packed:
-        shutil.copyfileobj(plain, packed)
-    os.remove(raw)
-
-
 def main(out: str, names: list[str]) -> None:
     os.makedirs(out, exist_ok=True)
     rows = []
@@ -369,7 +344,7 @@ def main(out: str, names: list[str]) -> None:
             ratios = in_turns(base, mended := make(True))
             row |= {"after_over_before": statistics.median(ratios), "ci95": interval_of_median(ratios)}
             del mended
-        record(base, f"{out}/{name}.json.gz")
+        record(base, f"{out}/{name}.json.gz", RECORDED, profile_memory="recompute" in name)
         rows.append(row | {"device": torch.cuda.get_device_name(), "torch": torch.__version__})
         print(row, os.path.getsize(f"{out}/{name}.json.gz"), flush=True)
         del base

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,9 +92,14 @@ class HostTime(Table):
             place[mine] = np.maximum(found, low)
         return place, np.clip(time, self.start[place], self.end[place]) - self.start[place]
 
+    @cached_property
+    def _before(self) -> NDArray[np.float64]:
+        """What all slices before each one take now, and in the end all of them."""
+        return np.concatenate(([0.0], np.cumsum((self.end - self.start) * self.factor)))
+
     def over(self, spans: Spans) -> NDArray[np.float64]:
         """What the slices take now over some stretches."""
-        total = np.concatenate(([0.0], np.cumsum((self.end - self.start) * self.factor)))
+        total = self._before
         low = total[spans.low] + spans.low_ns * self.factor[spans.low]
         return np.asarray(total[spans.high] + spans.high_ns * self.factor[spans.high] - low)
 

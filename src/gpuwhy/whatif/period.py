@@ -63,7 +63,8 @@ def period(graph: Graph, timeline: Timeline, device: int, windows: dict[int, Win
     if bounds is None:
         return None
     start, end = bounds
-    inside = _inside(graph, timeline, start, end)
+    stream = _stream_number(timeline)
+    inside = _inside(graph, stream, start, end)
     if not inside[mark]:
         return None
     rows = np.flatnonzero(inside)
@@ -72,9 +73,9 @@ def period(graph: Graph, timeline: Timeline, device: int, windows: dict[int, Win
     edges = graph.edges.take(np.flatnonzero(inside[graph.edges.target]))
     source = number[edges.source]
     before = np.flatnonzero(source < 0)
-    source[before] = _turn_before(graph, timeline, edges.take(before), number)
+    source[before] = _turn_before(graph, stream, edges.take(before), number)
     inner = replace(edges, source=source, target=number[edges.target]).take(source > NONE)
-    edges = Edges.concatenate([inner, _around(graph, timeline, rows)])
+    edges = Edges.concatenate([inner, _around(graph, stream, rows)])
     edges = edges.take(np.argsort(edges.target, kind="stable"))
     nodes, host = graph.nodes.take(rows), graph.host.within(start, end)
     nodes = replace(nodes, since=np.maximum(nodes.since, np.append(start, NONE)[nodes.thread]))
@@ -146,7 +147,7 @@ def _bounds(
     return start, end
 
 
-def _inside(graph: Graph, timeline: Timeline, start: Times, end: Times) -> NDArray[np.bool_]:
+def _inside(graph: Graph, stream: Rows, start: Times, end: Times) -> NDArray[np.bool_]:
     """Nodes of threads within their bounds, and the operations that are launched then.
 
     Those whose launch was not recorded are there, too, if they come behind one that is on their stream.
@@ -159,7 +160,7 @@ def _inside(graph: Graph, timeline: Timeline, start: Times, end: Times) -> NDArr
     launched = np.zeros(len(nodes), bool)
     launched[edges.target[launch]] = True
     is_op = np.flatnonzero(nodes.op >= 0)
-    for _, rows in by_value(_stream_number(timeline)[nodes.op[is_op]]):
+    for _, rows in by_value(stream[nodes.op[is_op]]):
         line = is_op[rows]
         there = np.flatnonzero(inside[line])
         if len(there):
@@ -168,11 +169,11 @@ def _inside(graph: Graph, timeline: Timeline, start: Times, end: Times) -> NDArr
     return inside
 
 
-def _around(graph: Graph, timeline: Timeline, rows: Rows) -> Edges:
+def _around(graph: Graph, stream: Rows, rows: Rows) -> Edges:
     """From the last node of each thread and stream to its first one in the next turn."""
     nodes = graph.nodes
     thread, op = nodes.thread[rows], nodes.op[rows]
-    line = np.where(thread >= 0, thread, -1 - _stream_number(timeline)[np.maximum(op, 0)])
+    line = np.where(thread >= 0, thread, -1 - stream[np.maximum(op, 0)])
     ends = [(int(mine[-1]) - len(rows), int(mine[0]), one >= 0) for one, mine in by_value(line)]
     source, target, is_thread = (np.array(column) for column in zip(*ends, strict=True))
     kind = np.where(is_thread, Why.NEXT_TURN, Why.STREAM).astype(np.int8)
@@ -185,7 +186,7 @@ def _stream_number(timeline: Timeline) -> NDArray[np.int64]:
     return numbers
 
 
-def _turn_before(graph: Graph, timeline: Timeline, edges: Edges, number: Rows) -> Rows:
+def _turn_before(graph: Graph, stream: Rows, edges: Edges, number: Rows) -> Rows:
     """The node (negative) of the turn before that stands for an edge's source before the first turn, or `NONE`.
 
     It is as far from the end of its stream's operations in the turn as the source is from the first one. Threads and
@@ -194,7 +195,6 @@ def _turn_before(graph: Graph, timeline: Timeline, edges: Edges, number: Rows) -
     nodes, source = graph.nodes, edges.source
     found = np.full(len(source), NONE)
     size = int((number >= 0).sum())
-    stream = _stream_number(timeline)
     asked = np.flatnonzero((nodes.op[source] >= 0) & (edges.kind != Why.STREAM))
     is_op = np.flatnonzero(nodes.op >= 0)
     line_of = stream[nodes.op[is_op]]
