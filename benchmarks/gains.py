@@ -36,7 +36,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("GPUWHY_SHARED") or REPOSITORY.parent / "shared")
 NEAR, LITTLE = math.log(1.25), 0.02
 NOTHING = Interval(low=1 - LITTLE, mid=1.0, high=1 + LITTLE)
-"""Of a mend that is not offered: it is predicted to bring next to nothing."""
+"""Of a mend that the recording has nothing for: it is predicted to bring next to nothing."""
 BEGIN, END = "<!-- table: {} -->", "<!-- end -->"
 
 ZOO = {
@@ -191,20 +191,21 @@ SETS: dict[str, Callable[[], Iterator[Pair]]] = {"zoo": zoo, "own": own, "wastes
 
 def judge(pair: Pair, with_step_time: bool) -> Judged:
     """Predict, and hold it against what was measured."""
-    what_if = f"batch={pair.samples:g}" if pair.mend == "larger_batch" else None
+    what_if = {"larger_batch": f"batch={pair.samples:g}", "precision": None}.get(pair.mend or "precision", pair.mend)
     step_time = pair.step_s if with_step_time else None
     report = gpuwhy.explain(str(pair.base), step_time=step_time, what_if=what_if)
     offered = {mend.id: mend.after_over_before.mid for f in reversed(report.findings) for mend in reversed(f.mends)}
-    return Judged(pair, report.verdict.cause, _predicted(report, pair), _second(pair), offered)
+    return Judged(pair, report.verdict.cause, _predicted(report, pair, offered), _second(pair), offered)
 
 
-def _predicted(report: Report, pair: Pair) -> Interval | None:
-    if report.what_if is not None:
-        return report.what_if.after_over_before
+def _predicted(report: Report, pair: Pair, offered: dict[str, float]) -> Interval | None:
+    """The gain of the pair's mend: as offered, or else as the answer to the question what it would bring."""
     if report.verdict.healthy is None:
         return None
-    found = [mend.after_over_before for f in report.findings for mend in f.mends if mend.id == pair.mend]
-    return found[0] if found else NOTHING
+    if pair.mend != "larger_batch" and pair.mend in offered:
+        return next(m.after_over_before for f in report.findings for m in f.mends if m.id == pair.mend)
+    asked = report.what_if
+    return asked.after_over_before if asked is not None and not asked.nothing else NOTHING
 
 
 def _second(pair: Pair) -> tuple[float, float] | None:
@@ -247,10 +248,9 @@ def table(judged: list[Judged], with_step_time: bool) -> list[str]:
             continue
         low, high = one.pair.ci95 or (one.pair.measured, one.pair.measured)
         told = "withheld"
-        if one.predicted is NOTHING:
-            told = "not offered"
-        elif one.predicted is not None:
+        if one.predicted is not None:
             told = f"{one.predicted.mid:.3f} [{one.predicted.low:.3f}, {one.predicted.high:.3f}]"
+            told += "" if one.pair.mend in one.offered else ", not offered"
         lines.append(
             f"| {one.pair.name} | {one.pair.mend} | {one.pair.measured:.3f} [{low:.3f}, {high:.3f}] | {told} "
             f"| {'yes' if one.right else 'no'} | {'yes' if one.inside else 'no'} |"

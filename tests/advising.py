@@ -9,17 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from events import MAIN
-from replaying import CALL, RETURN, US, Body, Loop, replay
+from replaying import CALL, GAP, RETURN, US, Body, Loop, replay
 
 import gpuwhy
 from gpuwhy.findings import WORTH, Finding, Look, findings
 from gpuwhy.reports.model import Report
 from gpuwhy.whatif.period import step_ns
 
-STRETCHED, STRETCH = 20 * US, 1.7
+STRETCHED, STRETCH = 20 * US, 1.8
 """Without a step time, so much of each stretch of host time counts as so many times too long (docs/whatif.md)."""
 WARM = 0.87
 """What is left of a loop's host time where long work of another kind is gone (docs/whatif.md)."""
+NEAR = 5 * US
+SHORT, LONG = 40 * US, 180 * US
+"""Kernels for operators of 100 µs: the host is slower than the first, faster than the second."""
+GRAPH_GAP = 500
+"""From one kernel of a launched graph to the next (docs/whatif.md)."""
+STARTING = 8 * US
+"""What a stop costs the launches after it (docs/whatif.md)."""
 OTHER = 300
 """A thread beside the loop's."""
 STREAM = 20
@@ -263,3 +270,8 @@ def ranks(folder: Path, late: Callable[[int], tuple[int, ...]], kernel: int, ste
                 loop.operator(100 * US, kernel)
                 waits(loop)
     return [str(loop.profile.write(folder / f"rank{rank}.json")) for rank, loop in enumerate(loops)]
+
+
+HOST_BOUND, DEVICE_BOUND = operators(10, SHORT), operators(10, LONG)
+HOST_STEP, DEVICE_STEP = 10 * unprofiled(100 * US - CALL, CALL), 10 * (LONG + GAP)
+"""What a step of each takes without the profiler."""

@@ -16,8 +16,16 @@ import pytest
 from advising import (
     BYTES,
     DATA,
+    DEVICE_BOUND,
+    DEVICE_STEP,
     FROM_WORKERS,
+    GRAPH_GAP,
+    HOST_BOUND,
+    HOST_STEP,
     IN_LOOP,
+    LONG,
+    NEAR,
+    SHORT,
     WARM,
     batch_taken,
     beside,
@@ -51,13 +59,6 @@ from replaying import CALL, GAP, LATENCY, RETURN, US, Body, looped
 import gpuwhy
 from gpuwhy.reports.model import Report
 
-NEAR = 5 * US
-
-SHORT, LONG = 40 * US, 180 * US
-"""Kernels for operators of 100 µs: the host is slower than the first, faster than the second."""
-HOST_BOUND, DEVICE_BOUND = operators(10, SHORT), operators(10, LONG)
-HOST_STEP = 10 * unprofiled(100 * US - CALL, CALL)
-DEVICE_STEP = 10 * (LONG + GAP)
 WARM_STEP = WARM * HOST_STEP
 
 # --- Findings with the step after their mend ----------------------------------------------------------------
@@ -69,7 +70,7 @@ FAULTS: dict[str, tuple[str, list[Body], str, float]] = {
         "input",
         [marked(IN_LOOP, 3_000 * US), HOST_BOUND],
         "loader_workers",
-        0.002 * 3_000 * US + WARM_STEP,
+        0.002 * 3_000 * US + HOST_STEP,
     ),
     "slow workers": ("input", [marked(FROM_WORKERS, 3_000 * US), HOST_BOUND], "more_workers", HOST_STEP),
     "a checkpoint by its mark": (
@@ -117,8 +118,8 @@ FAULTS: dict[str, tuple[str, list[Body], str, float]] = {
         WARM_STEP,
     ),
     "sleep": ("outside_operators", [HOST_BOUND, sleeps(3_000 * US)], "out_of_loop", WARM_STEP),
-    # 0.25 of 1 ms are left to launch a graph, and the device takes longer.
-    "launches": ("launch", [HOST_BOUND], "cuda_graphs", 10 * (SHORT + GAP)),
+    # 0.3 of 1 ms are left to launch a graph, and the device takes longer.
+    "launches": ("launch", [HOST_BOUND], "cuda_graphs", 10 * (SHORT + GRAPH_GAP)),
     # Nothing is known of the kernels, so they grow with the batch; four times as much is over 1.25 steps.
     "launches of a small batch": ("launch", [HOST_BOUND], "larger_batch", 10 * (4 * SHORT + GAP)),
     # One operation in between takes a gap with it even where it takes no time.

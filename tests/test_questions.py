@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 from advising import (
     BYTES,
+    DEVICE_BOUND,
+    DEVICE_STEP,
+    HOST_BOUND,
+    HOST_STEP,
     IN_LOOP,
+    LONG,
+    NEAR,
+    SHORT,
+    STARTING,
     WARM,
     batch_taken,
     copied_out,
@@ -30,12 +38,6 @@ from gpuwhy.__main__ import main
 from gpuwhy.errors import GpuwhyError
 from gpuwhy.findings.questions import NAMES, WITH_VALUE, parse
 from gpuwhy.reports.findings_model import WhatIfInfo
-
-NEAR = 5 * US
-SHORT, LONG = 40 * US, 180 * US
-HOST_BOUND, DEVICE_BOUND = operators(10, SHORT), operators(10, LONG)
-HOST_STEP = 10 * unprofiled(100 * US - CALL, CALL)
-DEVICE_STEP = 10 * (LONG + GAP)
 
 
 def asked(question: str, *bodies: Body, folder: Path, steps: int = 8) -> WhatIfInfo:
@@ -184,7 +186,7 @@ def test_changes_are_replayed_together(folder: Path) -> None:
     waited = until_first + DEVICE_STEP - GAP + RETURN
     assert asked("outside", *loop, folder=folder).step_after_ns.mid == pytest.approx(waited, abs=NEAR)
     assert asked("sync", *loop, folder=folder).step_after_ns.mid == pytest.approx(
-        HOST_STEP + unprofiled(3_000 * US), abs=NEAR
+        HOST_STEP - STARTING + unprofiled(3_000 * US), abs=NEAR
     )
     both = asked("sync,outside", *loop, folder=folder)
     assert both.changes == ["sync", "outside"]
@@ -202,7 +204,8 @@ def test_a_mend_goes_by_its_own_name_too(folder: Path) -> None:
 def test_what_a_profile_has_nothing_of_is_listed_and_changes_nothing(name: str, folder: Path) -> None:
     found = asked(f"{name},device=1", DEVICE_BOUND, folder=folder)
     assert found.nothing == [name]
-    assert found.after_over_before.low == found.after_over_before.mid == found.after_over_before.high == 1.0
+    assert found.after_over_before == asked("device=1", DEVICE_BOUND, folder=folder).after_over_before
+    assert found.after_over_before.mid == 1.0
     assert found.step_after_ns.mid == pytest.approx(DEVICE_STEP, abs=NEAR)
 
 

@@ -80,14 +80,14 @@ class Finding:
     mends: list[Mend] = field(default_factory=list)
 
 
-def warmed(look: Look, slices: Slices) -> tuple[Change, Change, Change]:
+def warmed(look: Look, slices: Slices, warm: tuple[float, float, float] = WARM) -> tuple[Change, Change, Change]:
     """What the rest of the host's time becomes when work that filled much of a step is gone: as expected, at best, at
     worst.
     """
     setting = look.setting
     if setting.host_ns(slices) < MUCH * look.step_ns:
         return as_it_is, as_it_is, as_it_is
-    expected, best, worst = (without_host_time(setting.own & ~slices, left) for left in WARM)
+    expected, best, worst = (without_host_time(setting.own & ~slices, left) for left in warm)
     return expected, best, worst
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwhy.findings.base import Finding, Look
+from gpuwhy.findings.launching import STAYS, entering_ns, of_model
 from gpuwhy.findings.waste import of_cause, of_waste, towards
 from gpuwhy.roofline.efficiency import Bound
 from gpuwhy.roofline.waste import Waste
@@ -13,14 +14,17 @@ from gpuwhy.roofline.waste.elementwise import FUSIBLE
 from gpuwhy.roofline.waste.elementwise import TITLE as CHAINS
 from gpuwhy.roofline.waste.layout import COPIES
 from gpuwhy.roofline.waste.optimizer import SEVERAL_PASSES
-from gpuwhy.whatif.changes import Change, as_it_is, composed, lasting, without_host_time, without_ops
+from gpuwhy.whatif.changes import Change, as_it_is, composed, host_time, lasting, without_host_time, without_ops
 from gpuwhy.whatif.setting import Ops, Setting
 
-FUSED = 0.5, 0.65, 0.35
+FUSED = 0.5, 0.6, 0.4
 """How far a compiler comes from the time now (0) towards the least (1), on a logarithmic scale: expected, at best, at
 worst. Between is what the backward pass needs later, which a profile does not tell."""
-GENERATED = 2.0
-"""Launching a generated kernel takes the host so many times as long as launching an eager one: it is done in Python."""
+LAUNCHING = 1.0, 0.75, 1.25
+"""Host time for each operation that a compiled model launches, over that of the model as it is: expected, at best, at
+worst (ten loops on H200s that the host limits: 0.8 to 1.4)."""
+CONVOLVING = 1.8
+"""… of convolutions, which it calls from Python, in another layout (three loops: 1.5 to 2.1)."""
 COPIED = 0.5, 0.2, 1.0
 """Part of the copies that only change a layout which a compiler leaves."""
 SMALLER = 0.8
@@ -61,7 +65,7 @@ def _copied(look: Look) -> Ops:
 def merged(setting: Setting) -> tuple[Change, Change, Change]:
     """Runs of kernels that are too small to fill the device, each as one kernel: as expected, at best, at worst."""
     view = setting.view
-    small = np.flatnonzero(view.is_account(*FUSIBLE) & view.is_bound(Bound.LATENCY))
+    small = np.flatnonzero(view.is_account(*FUSIBLE, "busy/indexing", "busy/copy/d2d") & view.is_bound(Bound.LATENCY))
     rest = setting.ops_of(_not_first(setting, small))
     first = setting.ops_of(small) & ~rest
     return without_ops(rest), composed([without_ops(rest), lasting(first, SMALLER)]), as_it_is
@@ -74,15 +78,25 @@ def fused(setting: Setting, waste: Waste) -> tuple[Change, ...]:
     share = max(waste.least_ns, 1) / max(waste.ns, 1)
     duration = setting.graph.duration
     scale = float(duration[ops].sum() / max(duration[first].sum(), 1.0))
-    # A generated kernel ends where something is summed: those operators are launched still.
-    sums = setting.busy("normalization", "reduction", "softmax")
-    host = composed(
-        [
-            without_host_time(setting.launching(rest & ~sums)),
-            without_host_time(setting.launching(first | (rest & sums)), GENERATED),
-        ]
+    host = launched_by_compiler(setting, rest)
+    return tuple(
+        composed([lasting(first, scale * share**part), without_ops(rest), one])
+        for part, one in zip(FUSED, host, strict=True)
     )
-    return tuple(composed([lasting(first, scale * share**part), without_ops(rest), host]) for part in FUSED)
+
+
+def launched_by_compiler(setting: Setting, gone: Ops) -> list[Change]:
+    """The host enters a compiled model, and launches what is left of its operations."""
+    inside = of_model(setting)
+    mine = setting.judged_ops & ~setting.ops_in(setting.pieces(STAYS))
+    convolving = mine & setting.busy("convolution")
+    left = float((mine & ~gone).sum() + (CONVOLVING - 1) * (convolving & ~gone).sum())
+    part = left / max(float(mine.sum()), 1.0)
+
+    def variant(ns: float, each: float) -> Change:
+        return host_time(inside, lambda now: ns + each * part * now)
+
+    return [variant(ns, each) for ns, each in zip(entering_ns(setting), LAUNCHING, strict=True)]
 
 
 def _not_first(setting: Setting, rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from gpuwhy.findings.waste import of_cause, of_waste, towards
 from gpuwhy.roofline.efficiency import Bound
 from gpuwhy.whatif.changes import Change, lasting
 
-REACHED = 0.7, 0.88, 0.58
+REACHED = 0.73, 0.84, 0.62
 """Part of a ceiling of compute that large products reach: expected, at best, at worst (H200, bf16 and fp16)."""
 
 

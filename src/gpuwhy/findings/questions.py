@@ -189,6 +189,7 @@ def partly(change: Change, left: float) -> Change:
             duration=np.where(vanished, left * graph.duration, left * graph.duration + (1 - left) * new.duration),
             gone=graph.gone,
             cut=cuts,
+            edges=replace(new.edges, lag=np.rint(left * graph.edges.lag + (1 - left) * new.edges.lag).astype(np.int64)),
             pace_ns=max(left * graph.pace_ns, new.pace_ns) if new.pace_ns < graph.pace_ns else new.pace_ns,
         )
 

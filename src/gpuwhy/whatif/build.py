@@ -21,8 +21,9 @@ from gpuwhy.whatif.hosttime import host_time, joined, outside
 from gpuwhy.whatif.launches import launches
 from gpuwhy.whatif.loader import Deliveries, deliveries
 
-FIRST, THEN, LAST = 0, 1, 2
-"""What comes first at one recorded time: launches, then ends of operations, then what waited for those."""
+FIRST, THEN, LAST, AFTER = 0, 1, 2, 3
+"""What comes first at one recorded time: launches, then ends of operations, then what waited for those, and last what a
+loader goes on from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ def build(of: Basis) -> Graph:
         Points.of(handed.other, handed.start, THEN),
         Points.of(handed.other, handed.end, FIRST),
         Points.of(handed.main, handed.end, THEN),
-        Points.of(worker, batches.at, FIRST),
+        Points(worker, batches.at, np.where(batches.timely, AFTER, FIRST).astype(np.int8)),
         Points.of(batches.thread, batches.at, LAST),
     ]
     points = Points.concatenate(parts)
@@ -65,7 +66,8 @@ def build(of: Basis) -> Graph:
         Edges(blocked.awaited, back, blocked.lag, blocked.kind).take(blocked.awaited >= 0),
         Edges.of(given, taken, None, Why.HANDED_OVER),
         Edges.of(over, resumed, None, Why.HANDED_OVER),
-        Edges.of(made, got, None, Why.LOADER),
+        Edges.of(made[~batches.timely], got[~batches.timely], None, Why.LOADER),
+        Edges.of(got[batches.timely], made[batches.timely], None, Why.LOADER),
         *([waiting_edges(device.edges, common)] if common is not None else []),
     ]
     end = int(max(timeline.calls.end.max(initial=0), timeline.ops.end.max(initial=0)))

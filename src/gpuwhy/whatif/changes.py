@@ -35,6 +35,29 @@ def without_host_time(slices: Slices, left: float = 0.0) -> Change:
     return lambda graph: replace(graph, host=graph.host.scaled(slices, left))
 
 
+def host_time(slices: Slices, becomes: Callable[[float], float]) -> Change:
+    """Host time that takes, in all of a turn, what is made of what it takes now, in ns."""
+
+    def change(graph: Graph) -> Graph:
+        host = graph.host
+        now = float(((host.end - host.start) * host.factor)[slices].sum())
+        return replace(graph, host=host.scaled(slices, becomes(now) / now)) if now else graph
+
+    return change
+
+
+def in_one_graph(ops: Ops, gap_ns: int) -> Change:
+    """Operations that follow each other on their stream as the nodes of one launched graph do."""
+
+    def change(graph: Graph) -> Graph:
+        edges = graph.edges
+        op = graph.nodes.op[edges.target]
+        closer = (edges.kind == Why.STREAM) & (op >= 0) & ops[np.maximum(op, 0)] & (edges.lag > gap_ns)
+        return replace(graph, edges=replace(edges, lag=np.where(closer, gap_ns, edges.lag)))
+
+    return change
+
+
 def without_ops(ops: Ops) -> Change:
     """Operations that are no more, with the waits for them."""
 

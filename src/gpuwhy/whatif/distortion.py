@@ -8,6 +8,7 @@ without a profiler tells, if it is known, and that otherwise lies in a range.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -19,14 +20,15 @@ from gpuwhy.whatif.setting import Setting
 
 SHORT_NS = 20_000
 """What of a slice a profiler can have stretched."""
-USUAL = (1.1, 1.7, 2.1)
-"""The factor where it is not known: low, expected, high (of 20 loops on H200s with PyTorch 2.11, recorded with shapes
-and without stacks: 1.06 to 2.1, most between 1.5 and 1.9)."""
-LEAST, MOST = 1.2, 2.6
+USUAL = (1.25, 1.8, 2.5)
+"""The factor where it is not known: low, expected, high (of 49 loops on H200s with PyTorch 2.11, recorded with shapes
+and without stacks: 1.25 to 3, nine of ten up to 2.6)."""
+LEAST, MOST = 1.2, 3.5
 """Outside of these it is something else that differs from the recording."""
 LEAST_FIRM, MOST_FIRM = 0.5, 3.0
-SURE = 0.07
-"""Where the factor was found from the step time, it is off by less than this part of itself."""
+SURE, STEADY = 0.07, 0.02
+"""A factor that the step time tells is off by so much of itself, and by what it would change if the step time differed
+by so much: little depends on the host where the device is nearly the limit."""
 FOUND = 1e-3
 TELLS = 0.02
 """A step time tells a factor only if the step differs by so much of itself between the ends of what is possible."""
@@ -72,12 +74,23 @@ def calibrate(setting: Setting, step_time_ns: float | None) -> Distortion:
         return shortest < step_time_ns < longest and longest - shortest > TELLS * longest
 
     if tells(step(MOST), step(LEAST)):
-        found = _solve(lambda factor: -step(factor), -step_time_ns, LEAST, MOST)
-        return Distortion(found * (1 - SURE), found, found * (1 + SURE), "step_time")
+        found, other = (
+            _solve(lambda factor: -step(factor), -step_time_ns * times, LEAST, MOST) for times in (1.0, 1 + STEADY)
+        )
+        return _weighed(found, math.hypot(SURE, math.log(found / other)))
     if tells(step(mid, LEAST_FIRM), step(mid, MOST_FIRM)):
         firm = _solve(lambda firm: step(mid, firm), step_time_ns, LEAST_FIRM, MOST_FIRM)
         return Distortion(low, mid, high, "step_time", firm)
     return Distortion(low, mid, high, "usual")
+
+
+def _weighed(found: float, off: float) -> Distortion:
+    """A factor that was found, off by a part of itself, together with what is usual."""
+    low, mid, high = USUAL
+    usual_off = math.log(high / low) / 2
+    part = usual_off**2 / (usual_off**2 + off**2)
+    expected, off = mid ** (1 - part) * found**part, off * part**0.5
+    return Distortion(expected * math.exp(-off), expected, expected * math.exp(off), "step_time")
 
 
 def _solve(rising: Callable[[float], float], target: float, low: float, high: float) -> float:

@@ -12,11 +12,12 @@ from gpuwhy.whatif.graph import Graph
 from gpuwhy.whatif.period import Period, step_ns
 from gpuwhy.whatif.setting import Setting
 
-OFF = 0.13
-"""What a replayed gain is off by, as a logarithm, besides what is known not to be known: two thirds of our measured
-pairs lie within it."""
-OFF_OF_GAIN = 0.7
-"""… and by no more than this part of its own logarithm: what a small mend brings is small in any case."""
+OFF, OFF_MORE = 0.12, 0.025
+"""What a replayed gain is off by, as a logarithm, besides what is known not to be known; and what more of it for each
+unit of the gain's own logarithm: two thirds of our measured pairs lie within it."""
+OFF_OF_GAIN, LEAST_OFF = 0.7, 0.025
+"""… by no more than this part of its own logarithm, since what a small mend brings is small in any case; and by no less
+than this, which is as near as gains can be measured."""
 LEAST = 1e-6
 
 
@@ -67,5 +68,6 @@ def gain(of: Bases, variants: Sequence[Change], samples: float = 1.0) -> Gain:
     ]
     mid = max(ratios[0], LEAST)
     below, above = (math.log(max(end, LEAST) / mid) for end in (min(ratios), max(ratios)))
-    off = min(OFF, OFF_OF_GAIN * abs(math.log(mid)))
+    shorter = abs(math.log(mid * samples))  # that there are more samples is known for sure
+    off = max(min(OFF + OFF_MORE * shorter, OFF_OF_GAIN * abs(math.log(mid))), LEAST_OFF)
     return Gain(mid * math.exp(-math.hypot(below, off)), mid, mid * math.exp(math.hypot(above, off)))

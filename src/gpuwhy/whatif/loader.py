@@ -25,7 +25,8 @@ class Deliveries:
     """Calls on `thread` that take a batch, from `start` to `at`.
 
     `waited`: it was not there yet, and the loop waits on average. `paced`: workers were at it all the time until then,
-    since the loop waited both before and then or later: when it was taken says how fast they are.
+    since the loop waited both before and then or later: when it was taken says how fast they are. `timely`: it was
+    there, and when it was made is not known, only that workers went on from there until the loop waited.
     """
 
     thread: NDArray[np.int32]
@@ -33,6 +34,7 @@ class Deliveries:
     at: Times
     waited: NDArray[np.bool_]
     paced: NDArray[np.bool_]
+    timely: NDArray[np.bool_]
 
 
 def deliveries(of: Basis) -> Deliveries:
@@ -42,7 +44,7 @@ def deliveries(of: Basis) -> Deliveries:
     rows = np.flatnonzero(table[calls.name] & (calls.kind == CallKind.ANNOTATION))
     rows = rows[np.lexsort((calls.end[rows], calls.thread[rows]))]
     thread, start, at = calls.thread[rows], calls.start[rows], calls.end[rows]
-    waited, paced = at - start > WAITED_NS, np.zeros(len(rows), bool)
+    waited, paced, timely = at - start > WAITED_NS, np.zeros(len(rows), bool), np.zeros(len(rows), bool)
     for _, mine in by_value(thread):
         late = np.flatnonzero(waited[mine])
         wait = (at - start)[mine[late]].sum()
@@ -50,7 +52,8 @@ def deliveries(of: Basis) -> Deliveries:
             waited[mine] = False
             continue
         paced[mine[late[0] : late[-1] + 1]] = True
-    return Deliveries(thread, start, at, waited, paced)
+        timely[mine] = ~paced[mine]
+    return Deliveries(thread, start, at, waited, paced, timely)
 
 
 PINNING = re.compile(r"(cuda|hip)PointerGetAttributes?$")
