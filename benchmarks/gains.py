@@ -2,7 +2,8 @@
 
     python benchmarks/gains.py [--write docs/gains.md]
 
-Looks at the pairs in tests/data/gains and tests/data/waste, and in $GPUWHY_SHARED (../shared) where it is there.
+Looks at the pairs in tests/data (gains, waste, unseen, reshaped and held_out), and in $GPUWHY_SHARED (../shared) where
+it is there.
 A gain is *right* when |ln(predicted / measured)| ≤ ln 1.25, or it is off by under 2 % of the base step, or it lies
 within the measured interval.
 """
@@ -167,6 +168,16 @@ def _recorded(folder: Path) -> Iterator[Pair]:
         )
 
 
+def reshaped() -> Iterator[Pair]:
+    """The pairs of record_reshaped.py."""
+    return _recorded(REPOSITORY / "tests/data/reshaped")
+
+
+def held_out() -> Iterator[Pair]:
+    """The pairs of record_held_out.py."""
+    return _recorded(REPOSITORY / "tests/data/held_out")
+
+
 def wastes() -> Iterator[Pair]:
     """The pairs of record_waste.py; what a step took without a profiler was not kept there."""
     folder = REPOSITORY / "tests/data/waste"
@@ -186,7 +197,14 @@ def wastes() -> Iterator[Pair]:
             )
 
 
-SETS: dict[str, Callable[[], Iterator[Pair]]] = {"zoo": zoo, "own": own, "wastes": wastes, "unseen": unseen}
+SETS: dict[str, Callable[[], Iterator[Pair]]] = {
+    "zoo": zoo,
+    "own": own,
+    "wastes": wastes,
+    "unseen": unseen,
+    "reshaped": reshaped,
+    "held_out": held_out,
+}
 
 
 def judge(pair: Pair, with_step_time: bool) -> Judged:

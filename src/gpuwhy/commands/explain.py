@@ -29,7 +29,7 @@ EPILOG = """Examples:
 Exit status: 0 explained, 2 unusable input,
 3 the ledger is not to be trusted (the report says why)."""
 
-UNITS = {"": 10**6, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
+UNITS = {"": 10**6, "ns": 1, "us": 10**3, "µs": 10**3, "\N{GREEK SMALL LETTER MU}s": 10**3, "ms": 10**6, "s": 10**9}
 
 
 def explain(
@@ -142,7 +142,7 @@ def _step_time(text: str | None) -> float | None:
     """Seconds."""
     if text is None:
         return None
-    match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,12})?)\s*(ns|us|µs|ms|s)\s*", text)
+    match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,12})?)\s*(ns|us|[µ\N{GREEK SMALL LETTER MU}]s|ms|s)\s*", text)
     if not match:
         raise GpuwhyError(f"--step-time {text}: not a time with its unit", hint="for example --step-time 34.4ms")
     return _ns(match[1], match[2]) / 1e9

@@ -17,7 +17,7 @@ from gpuwhy.errors import GpuwhyError
 from gpuwhy.findings import findings
 from gpuwhy.findings.base import Look
 from gpuwhy.findings.input import TAKING
-from gpuwhy.findings.products import in_precision
+from gpuwhy.findings.products import TYPES, in_precision
 from gpuwhy.roofline.waste import Waste
 from gpuwhy.whatif.batch import larger_batch
 from gpuwhy.whatif.changes import Change, composed, lasting, paced, without_host_time
@@ -52,7 +52,7 @@ NAMES = {
 }
 """Mends by the name in a question."""
 WITH_VALUE = {
-    "precision": "bf16, fp16, tf32 or fp8: products in that precision",
+    "precision": "bf16, fp16, tf32, fp32, fp64 or fp8: products in that precision",
     "workers": "a number: so many workers make the batches; times as many, where there are workers",
     "batch": "a number: so many times as large",
     "network": "a number: collectives take so many times as long (0.5: bandwidth is doubled)",
@@ -92,6 +92,9 @@ def parse(text: str) -> list[Question]:
                 f"--what-if {part.strip() or text}: not a change{more}",
                 hint=f"one or several of {', '.join([*NAMES, *(f'{one}=…' for one in WITH_VALUE)])}",
             )
+        value = value.lower()
+        if name == "precision" and value not in TYPES:
+            raise GpuwhyError(f"--what-if {part.strip()}: a precision is one of {', '.join(TYPES)}")
         if value and name != "precision":
             _number(name, value)
         found.append(Question(name, value or None))

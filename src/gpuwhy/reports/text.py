@@ -111,13 +111,8 @@ class _Page:
             self.line()
 
     def findings(self) -> None:
-        """What speaks for each finding, or why no gains are told."""
-        why = text_findings.withheld(self.report)
-        if why is not None:
-            self.line("what mends would bring", style="bold")
-            self.paragraph(f"not told: {why}", first="  ", rest="    ")
-            self.line()
-        elif self.report.findings:
+        """What speaks for each finding."""
+        if self.report.findings:
             self.line("why, and what would refute it", style="bold")
             self.lines(text_findings.details(self.report))
 

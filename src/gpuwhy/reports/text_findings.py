@@ -16,8 +16,12 @@ MOST = 3
 
 
 def headline(report: model.Report) -> Iterator[Line]:
-    """The best mends with their gains, and the time after all of them."""
+    """The best mends with their gains, and the time after all of them; or why none is told."""
     findings = report.findings
+    why = next((item.why for item in report.withheld if item.what == "gains"), None)
+    if why is not None:
+        yield "head", "what to change", ""
+        yield "note", f"not told: {why}", ""
     if not findings or report.replay is None or report.replay.step_ns is None:
         return
     yield "head", "what to change", f"{'ms a step':>16}  {'time a sample':>21}"
@@ -85,8 +89,3 @@ def details(report: model.Report) -> Iterator[Line]:
             yield "mend", f"→ {mend.id}: {mend.text}{more}", ""
             yield "more", f"  a step of {ms(mend.step_after_ns.mid)} ms, time a sample", _ratio(mend.after_over_before)
         yield "told", f"refuted by: {finding.refuted_by}", ""
-
-
-def withheld(report: model.Report) -> str | None:
-    """Why no gains are told."""
-    return next((item.why for item in report.withheld if item.what == "gains"), None)

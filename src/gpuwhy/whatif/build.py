@@ -73,7 +73,8 @@ def build(of: Basis) -> Graph:
     end = int(max(timeline.calls.end.max(initial=0), timeline.ops.end.max(initial=0)))
     host = HostTime.concatenate([_host(of, points, blocked, handed, batches, end), _workers(worker, batches, end)])
     graph = _ordered(timeline.ops, points, Edges.concatenate(edges), host)
-    return replace(graph, unexplained=device.unexplained, duration=_durations(timeline.ops, common))
+    duration = _durations(timeline.ops, common)
+    return replace(graph, unexplained=device.unexplained, duration=duration, recorded=duration)
 
 
 def _durations(ops: DeviceOps, common: Collectives | None) -> NDArray[np.float64]:
@@ -148,6 +149,7 @@ def _ordered(ops: DeviceOps, points: Points, edges: Edges, host: HostTime) -> Gr
         chain=chain,
         spans=spans,
         duration=np.zeros(len(ops)),
+        recorded=np.zeros(len(ops)),
         gone=np.zeros(len(ops), bool),
         cut=np.zeros(len(edges), bool),
         unexplained=np.zeros(len(ops), np.int64),

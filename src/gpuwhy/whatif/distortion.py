@@ -29,6 +29,7 @@ LEAST_FIRM, MOST_FIRM = 0.5, 3.0
 SURE, STEADY = 0.07, 0.02
 """A factor that the step time tells is off by so much of itself, and by what it would change if the step time differed
 by so much: little depends on the host where the device is nearly the limit."""
+NEARBY = 1.1
 FOUND = 1e-3
 TELLS = 0.02
 """A step time tells a factor only if the step differs by so much of itself between the ends of what is possible."""
@@ -74,10 +75,9 @@ def calibrate(setting: Setting, step_time_ns: float | None) -> Distortion:
         return shortest < step_time_ns < longest and longest - shortest > TELLS * longest
 
     if tells(step(MOST), step(LEAST)):
-        found, other = (
-            _solve(lambda factor: -step(factor), -step_time_ns * times, LEAST, MOST) for times in (1.0, 1 + STEADY)
-        )
-        return _weighed(found, math.hypot(SURE, math.log(found / other)))
+        found = _solve(lambda factor: -step(factor), -step_time_ns, LEAST, MOST)
+        shorter = math.log(step_time_ns / step(found * NEARBY))
+        return _weighed(found, math.hypot(SURE, STEADY * math.log(NEARBY) / max(shorter, FOUND)))
     if tells(step(mid, LEAST_FIRM), step(mid, MOST_FIRM)):
         firm = _solve(lambda firm: step(mid, firm), step_time_ns, LEAST_FIRM, MOST_FIRM)
         return Distortion(low, mid, high, "step_time", firm)

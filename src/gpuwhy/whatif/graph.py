@@ -154,9 +154,9 @@ class Graph:
     """The graph of everything that was recorded, and what a change made of it.
 
     `chain` are the edges along threads, `spans` what each of them spans. `duration` is that of each operation of the
-    timeline, `gone` marks operations that are no more, `cut` edges that are no more. `unexplained` is for each
-    operation the part of the delay before its start that no edge explains: it is left out of the replay. `pace_ns` is
-    a step time that something outside the graph sets at the least.
+    timeline now, `recorded` what it was, `gone` marks operations that are no more, `cut` edges that are no more.
+    `unexplained` is for each operation the part of the delay before its start that no edge explains: it is left out of
+    the replay. `pace_ns` is a step time that something outside the graph sets at the least.
     """
 
     nodes: Nodes
@@ -165,6 +165,7 @@ class Graph:
     chain: Rows
     spans: Spans
     duration: NDArray[np.float64]
+    recorded: NDArray[np.float64]
     gone: NDArray[np.bool_]
     cut: NDArray[np.bool_]
     unexplained: NDArray[np.int64]
@@ -186,6 +187,11 @@ class Graph:
         edges, nodes = self.edges, self.nodes
         lag = edges.lag.astype(np.float64)
         lag[self.chain] = self.host.over(self.spans)
+        overlapping = np.flatnonzero((edges.lag < 0) & (nodes.op[edges.source] >= 0))
+        if len(overlapping):  # one began before the other was over: by a part of that one, however long it is now
+            op = nodes.op[edges.source[overlapping]]
+            now = np.where(self.gone[op], 0.0, self.duration[op])
+            lag[overlapping] *= now / np.maximum(self.recorded[op], 1.0)
         if self.gone.any():
             op = nodes.op[edges.target]
             lag[(op >= 0) & self.gone[np.maximum(op, 0)]] = 0.0

@@ -35,15 +35,18 @@ class Handovers(Table):
 
 def handovers(of: Basis) -> Handovers:
     """All handings over."""
-    found = [Handovers.none()]
-    for other in np.flatnonzero(of.host.role == ROLES.index("backward")).tolist():
-        found += [
-            _between(of, main, other) for main in of.host.family[other] if of.host.role[main] == ROLES.index("main")
-        ]
+    role, found = of.host.role, [Handovers.none()]
+    moves: dict[int, Times] = {}
+    for other in np.flatnonzero(role == ROLES.index("backward")).tolist():
+        for main in of.host.family[other]:
+            if role[main] == ROLES.index("main"):
+                if main not in moves:
+                    moves[main] = _moves(of, main)
+                found.append(_between(of, main, other, moves[main]))
     return Handovers.concatenate(found)
 
 
-def _between(of: Basis, main: int, other: int) -> Handovers:
+def _between(of: Basis, main: int, other: int, moves: Times) -> Handovers:
     """The other thread's outermost operators, joined where the main thread did not move between them."""
     nesting, calls = of.timeline.nesting, of.timeline.calls
     part = nesting.of_thread(other)
@@ -52,7 +55,6 @@ def _between(of: Basis, main: int, other: int) -> Handovers:
     if not len(top):
         return Handovers.none()
     start, end = nesting.start[top], nesting.end[top]
-    moves = _moves(of, main)
     # The main thread stands still from its last move before an outermost operator to its next one.
     place = np.searchsorted(moves, start, side="right")
     until = np.append(moves, np.iinfo(np.int64).max)[place]

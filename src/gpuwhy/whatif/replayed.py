@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuwhy.intervals import Intervals, complement, overlap, union
+from gpuwhy.intervals import Intervals, Times, complement, overlap, union
 from gpuwhy.ledger.partition import Basis, Ledger
+from gpuwhy.reports.words import ms
 from gpuwhy.roofline.view import View
-from gpuwhy.steps import Window
+from gpuwhy.steps import Steps, Window
 from gpuwhy.whatif.distortion import Distortion, calibrate
 from gpuwhy.whatif.gains import Bases, bases
-from gpuwhy.whatif.graph import Graph
+from gpuwhy.whatif.graph import Graph, Why
 from gpuwhy.whatif.loader import arrivals, deliveries
 from gpuwhy.whatif.period import period, step_ns
 from gpuwhy.whatif.replay import once
@@ -22,8 +23,12 @@ MOST_ERROR = 0.02
 """A replay of the unchanged graph that misses the recorded time by more explains something else."""
 MOST_UNEXPLAINED = 0.05
 """Part of the window in idle delays that no edge explains, above which no gain is told."""
+SHORTER = 0.8
+"""A step time below this part of what the device takes is that of something else (clocks differ by less)."""
 NO_HOST = "the recording has no launches: what the host did is not known (record with ProfilerActivity.CPU)"
 NO_STEPS = "no steps that are whole on host and device: call prof.step() in the loop and record at least six steps"
+
+UNEQUAL = "the ranks wait for each other, but not all have the same number of whole steps: choose them with --steps"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,17 +71,21 @@ def replayed(
         return Replayed(error, unexplained, withheld=why)
     turn = period(graph, of.timeline, ledger.device, windows)
     if turn is None or ledger.window.steps is None:
-        return Replayed(error, unexplained, withheld=NO_STEPS)
+        return Replayed(error, unexplained, withheld=_no_turn(graph, windows))
     setting = Setting(of, view, turn)
     setting = _paced(setting, step_time_ns)
     distortion = calibrate(setting, step_time_ns)
     starts = bases(setting, distortion)
     graph = starts.expected.graph
+    alone = step_ns(replace(graph, host=replace(graph.host, factor=graph.host.factor * 0), pace_ns=0.0), turn)
+    if step_time_ns is not None and step_time_ns < SHORTER * alone:
+        why = f"the device alone works {ms(alone)} ms a step: the step time given, {ms(step_time_ns)} ms, is not theirs"
+        return Replayed(error, unexplained, withheld=why)
     unhurried = graph.host.scaled(setting.own, 0.0)
     return Replayed(
         error,
         unexplained,
-        recorded_ns=float(ledger.window.steps.length.mean()),
+        recorded_ns=float(_whole(ledger.window.steps).mean()),
         step_time_ns=step_time_ns,
         step_ns=step_time_ns or starts.expected.step_ns,
         device_ns=step_ns(replace(graph, host=unhurried), turn),
@@ -84,6 +93,16 @@ def replayed(
         setting=setting,
         bases=starts,
     )
+
+
+def _no_turn(graph: Graph, windows: dict[int, Window]) -> str:
+    counts = {len(window.steps) for window in windows.values() if window.steps is not None}
+    return UNEQUAL if len(counts) > 1 and (graph.edges.kind == Why.COLLECTIVE).any() else NO_STEPS
+
+
+def _whole(steps: Steps) -> Times:
+    """The lengths of steps whose end was recorded, which are those that the replay repeats."""
+    return steps.length[: len(steps) - steps.open_ended]
 
 
 def _error(of: Basis, ledger: Ledger, graph: Graph) -> float:
