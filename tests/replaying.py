@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 from events import MAIN, Profile
 
 import gpuwhy
@@ -22,6 +23,7 @@ from gpuwhy.whatif.build import build
 from gpuwhy.whatif.changes import Change, composed
 from gpuwhy.whatif.period import step_ns
 from gpuwhy.whatif.replayed import Replayed, replayed
+from gpuwhy.whatif.setting import Ops, Setting, Slices
 
 US = 1_000
 CALL, LATENCY, GAP, RETURN = 4 * US, 2 * US, 1_500, 3 * US
@@ -92,9 +94,9 @@ class Loop:
 Body = Callable[[Loop], None]
 
 
-def looped(*bodies: Body, steps: int = 8, before: Body | None = None) -> Loop:
+def looped(*bodies: Body, steps: int = 8, before: Body | None = None, rank: int | None = None) -> Loop:
     """A loop whose steps do all of this, perhaps with something before the first one."""
-    loop = Loop()
+    loop = Loop(rank)
     if before is not None:
         before(loop)
     for _ in range(steps):
@@ -119,7 +121,19 @@ def replay_of(timeline: Timeline, device: int = 0) -> Replayed:
     return replayed(of, ledger, view, build(of), windows, None)
 
 
+def setting_of(of: Replayed) -> Setting:
+    """What changes to a replay are made in."""
+    assert of.setting is not None, of.withheld
+    return of.setting
+
+
+def everywhere(of: Replayed) -> tuple[Slices, Ops]:
+    """All host time, and all operations."""
+    graph = setting_of(of).graph
+    return np.ones(len(graph.host), bool), np.ones(len(graph.duration), bool)
+
+
 def steady(of: Replayed, *changes: Change) -> float:
     """The step that a replay settles at after some changes."""
-    assert of.setting is not None, of.withheld
-    return step_ns(composed(list(changes))(of.setting.graph), of.setting.period)
+    setting = setting_of(of)
+    return step_ns(composed(list(changes))(setting.graph), setting.period)

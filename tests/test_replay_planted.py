@@ -14,15 +14,27 @@ import pytest
 from events import MAIN
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
-from replaying import CALL, GAP, LATENCY, RETURN, US, Body, Loop, looped, replay, replay_of, steady
+from replaying import (
+    CALL,
+    GAP,
+    LATENCY,
+    RETURN,
+    US,
+    Body,
+    Loop,
+    everywhere,
+    looped,
+    replay,
+    replay_of,
+    setting_of,
+    steady,
+)
 
 import gpuwhy
 from gpuwhy.timeline import Timeline
 from gpuwhy.whatif.changes import Change, lasting, without_host_time, without_ops, without_waits
 from gpuwhy.whatif.collectives import collectives
 from gpuwhy.whatif.graph import Why
-from gpuwhy.whatif.replayed import Replayed
 from gpuwhy.whatif.setting import Setting
 
 NEAR = 10 * (LATENCY - GAP)
@@ -42,17 +54,6 @@ def ten(kernel: int) -> Body:
             loop.operator(100 * US, kernel)
 
     return body
-
-
-def setting_of(of: Replayed) -> Setting:
-    assert of.setting is not None, of.withheld
-    return of.setting
-
-
-def everywhere(of: Replayed) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """All host time, and all operations."""
-    graph = setting_of(of).graph
-    return np.ones(len(graph.host), bool), np.ones(len(graph.duration), bool)
 
 
 # --- Planted, and taken out again ---------------------------------------------------------------------------
