@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from pairs import Step, in_turns, record
+from pairs import Step, copied, in_turns, record
 from torch import nn
 
 RECORDED = 5
@@ -163,24 +163,7 @@ def host_augmentation(mended: bool) -> Step:
 
 def copy_pageable(mended: bool) -> Step:
     """Images from pageable memory; mended: pinned, and copied a step ahead on a stream of their own."""
-    host, side, box = images(1024, pinned=mended), torch.cuda.Stream(), {}
-
-    def fetch() -> None:
-        with torch.cuda.stream(side):
-            box["x"] = host.to("cuda", non_blocking=True)
-
-    def batch() -> torch.Tensor:
-        if not mended:
-            return host.cuda()
-        if "x" not in box:
-            fetch()
-        torch.cuda.current_stream().wait_stream(side)
-        x = box.pop("x")
-        x.record_stream(torch.cuda.current_stream())
-        fetch()
-        return x
-
-    return training(ResNet(96, 6).cuda(), batch)
+    return training(ResNet(96, 6).cuda(), copied(images(1024), ahead=mended))
 
 
 def copy_out(mended: bool) -> Step:

@@ -31,7 +31,7 @@ from held_out_models import (
     next_token,
     spoken,
 )
-from pairs import Step
+from pairs import Step, copied
 from record_gains import fixed, record_all
 from torch import nn
 
@@ -134,25 +134,7 @@ def scaled_on_the_host(mended: bool) -> Step:
 
 def pageable_noise(mended: bool) -> Step:
     """A large batch from pageable memory; mended: from pinned memory, one step ahead."""
-    host, side, box = noise(768, 128), torch.cuda.Stream(), {}
-    host = host.pin_memory() if mended else host
-
-    def fetch() -> None:
-        with torch.cuda.stream(side):
-            box["x"] = host.to("cuda", non_blocking=True)
-
-    def batch() -> torch.Tensor:
-        if not mended:
-            return host.cuda()
-        if "x" not in box:
-            fetch()
-        torch.cuda.current_stream().wait_stream(side)
-        x = box.pop("x")
-        x.record_stream(torch.cuda.current_stream())
-        fetch()
-        return x
-
-    return training(UNet(8, 2).cuda(), batch, denoised)
+    return training(UNet(8, 2).cuda(), copied(noise(768, 128), ahead=mended), denoised)
 
 
 def loss_of_each_step(mended: bool) -> Step:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pairs import Step
+from pairs import Step, copied
 from record_gains import Cases, fixed, record_all
 from reshaped_models import GPT, MLP, ConvNet, WrittenOutGELU
 from torch import nn
@@ -118,25 +118,7 @@ def loader_gpt(mended: bool) -> Step:
 
 def copy_conv(mended: bool) -> Step:
     """Images from pageable memory; mended: from pinned memory, one step ahead."""
-    host, side, box = images(1024, 96), torch.cuda.Stream(), {}
-    host = host.pin_memory() if mended else host
-
-    def fetch() -> None:
-        with torch.cuda.stream(side):
-            box["x"] = host.to("cuda", non_blocking=True)
-
-    def batch() -> torch.Tensor:
-        if not mended:
-            return host.cuda()
-        if "x" not in box:
-            fetch()
-        torch.cuda.current_stream().wait_stream(side)
-        x = box.pop("x")
-        x.record_stream(torch.cuda.current_stream())
-        fetch()
-        return x
-
-    return training(ConvNet(32, 2).cuda(), batch)
+    return training(ConvNet(32, 2).cuda(), copied(images(1024, 96), ahead=mended))
 
 
 def item_gpt(mended: bool) -> Step:
