@@ -152,8 +152,8 @@ def frees(loop: Loop) -> None:
     loop.wait("cudaFree", 200 * US)
 
 
-def pageable(ns: int) -> Body:
-    return lambda loop: loop.copy(ns)
+def pageable(ns: int, size: int = 1024) -> Body:
+    return lambda loop: loop.copy(ns, size)
 
 
 def copied_out(ns: int, *, operator: str = "aten::copy_", size: int = 1 << 22, tensor: Any = FLOATS) -> Body:

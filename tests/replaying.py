@@ -71,14 +71,14 @@ class Loop:
             self._begun = True
         return start
 
-    def copy(self, ns: int) -> None:
+    def copy(self, ns: int, size: int = 1024) -> None:
         """A copy from pageable memory: the call returns when it is over."""
         call, self.now = self.now, self.now + CALL
         start = self.enqueued()
         self.free = start + ns
         self.now = self.free + RETURN
         correlation = self.profile.runtime("cudaMemcpyAsync", call, self.now)
-        self.profile.copy("HtoD (Pageable -> Device)", start, self.free, correlation)
+        self.profile.copy("HtoD (Pageable -> Device)", start, self.free, correlation, size=size)
 
     def wait(self, call: str, ns: int = 0, *, until: int | None = None) -> None:
         """A call that returns some time after the device is done with everything, or with what it ends then."""

@@ -187,6 +187,15 @@ def test_a_rank_that_is_late_alone_is_told_with_what_it_does_meanwhile(kernel: i
     assert one.mends[0].step_after_ns.mid == pytest.approx(max(host, device) + RETURN, abs=NEAR)
 
 
+def test_bytes_that_no_integer_holds_together_are_summed_all_the_same(folder: Path) -> None:
+    """Each copy claims 2 EiB, and those of seven steps together 14: an integer of 64 bits ends at 8."""
+    large = 1 << 61
+    report = explained(looped(pageable(500 * US, large), DEVICE_BOUND, copied_out(300 * US, size=large)), folder)
+    told = {one.cause: one.evidence[0] for one in report.findings}
+    assert "2,305,843 TB" in told["host_to_device_copy"]
+    assert "2,305,843 TB" in told["device_to_host_copy"]
+
+
 def test_kernels_too_small_for_a_busy_device_are_told(folder: Path) -> None:
     """200 products of 64 × 64 × 64 in 5 µs each, launched faster than the device is done with them."""
     report = explained(looped(small_products(200, 5 * US, 5 * US)), folder)

@@ -29,7 +29,10 @@ EPILOG = """Examples:
 Exit status: 0 explained, 2 unusable input,
 3 the ledger is not to be trusted (the report says why)."""
 
-UNITS = {"": 10**6, "ns": 1, "us": 10**3, "µs": 10**3, "\N{GREEK SMALL LETTER MU}s": 10**3, "ms": 10**6, "s": 10**9}
+UNITS = {"": 10**6, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
+GREEK_MU = "\N{GREEK SMALL LETTER MU}"
+"""Another sign than the micro sign, and as good."""
+STEP_TIME = re.compile(r"((?:\d{1,12}(?:\.\d{0,30})?|\.\d{1,30})(?:e[+-]?\d{1,2})?)\s*(ns|us|µs|ms|s)")
 
 
 def explain(
@@ -142,7 +145,7 @@ def _step_time(text: str | None) -> float | None:
     """Seconds."""
     if text is None:
         return None
-    match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,12})?)\s*(ns|us|[µ\N{GREEK SMALL LETTER MU}]s|ms|s)\s*", text)
+    match = STEP_TIME.fullmatch(text.strip().replace(GREEK_MU, "µ"))
     if not match:
         raise GpuwhyError(f"--step-time {text}: not a time with its unit", hint="for example --step-time 34.4ms")
     return _ns(match[1], match[2]) / 1e9

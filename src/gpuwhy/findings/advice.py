@@ -95,17 +95,17 @@ def _still_worth(bases: Bases, first: Told, then: Told) -> bool:
 
 
 def _together(bases: Bases, told: Sequence[Told]) -> tuple[list[Mend], Gain] | None:
-    """The best mend of each finding, one after the other, as long as each still adds something."""
+    """The best mend of each finding, then the others, one after the other, as far as each still adds something."""
     graph, before = bases.expected.graph, bases.expected.step_ns
     chosen: list[Mend] = []
-    for one in told:
-        best = next((offer.mend for offer in one.offers if offer.mend.samples == 1), None)
-        if best is None or len(chosen) == MOST_TOGETHER:
-            continue
-        after = step_ns(changed := best.expected(graph), bases.period)
+    lines = [[offer.mend for offer in one.offers if offer.mend.samples == 1] for one in told]
+    for mend in [line[0] for line in lines if line] + [mend for line in lines for mend in line[1:]]:
+        if len(chosen) == MOST_TOGETHER:
+            break
+        after = step_ns(changed := mend.expected(graph), bases.period)
         if after < (1 - WORTH / 3) * before:
             graph, before = changed, after
-            chosen.append(best)
+            chosen.append(mend)
     if not chosen:
         return None
     variants = [composed([_end(mend, which) for mend in chosen]) for which in range(3)]

@@ -1,4 +1,4 @@
-"""Memory is taken from the driver and given back in every step."""
+"""Memory is taken from the driver and given back in the loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def allocator(look: Look) -> Finding | None:
     changes = [without_host_time(slices)] + ([freeing.no_waits(setting)] if freeing is not None else [])
     return Finding(
         "allocator",
-        "memory is taken from the driver and given back in every step",
+        "memory is taken from the driver and given back in the loop",
         [f"{look.of_step(own)} in calls that allocate or free"],
         "a loop as slow when the allocator keeps its memory",
         [

@@ -25,6 +25,7 @@ def communication(look: Look) -> Finding | None:
     mine = ops & setting.judged_ops
     total = float(duration[mine].sum()) / setting.steps
     count = int(mine.sum()) / setting.steps
+    several = len({device.rank for device in setting.timeline.devices}) > 1
     # Beside other work they still wait for each other, and still take what they take.
     hidden: Change = composed([lasting(ops, 0.0), paced(total)])
     mends = [
@@ -32,7 +33,7 @@ def communication(look: Look) -> Finding | None:
             "overlap_communication",
             "let collectives run beside the computation that does not need them (DDP and FSDP do so if buckets are "
             "ready early and the host launches ahead)",
-            "DistributedDataParallel(model, bucket_cap_mb=25, gradient_as_bucket_view=True)",
+            None,
             hidden,
         )
     ]
@@ -41,7 +42,10 @@ def communication(look: Look) -> Finding | None:
     return Finding(
         "communication",
         "the device waits for collectives",
-        [f"collectives, and the wait for other ranks in them, are exposed for {look.of_step(exposed)}"],
+        [
+            f"collectives, and the wait for other ranks in them, are exposed for {look.of_step(exposed)}",
+            *([] if several else ["how much of it is the wait for a late rank is not known: give all ranks' files"]),
+        ],
         "a step as long on one device",
         mends,
     )

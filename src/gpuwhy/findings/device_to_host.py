@@ -7,7 +7,7 @@ import numpy as np
 from gpuwhy.findings.base import SHORT_NS, Finding, Look, Mend
 from gpuwhy.findings.checkpoint import raw_copies
 from gpuwhy.findings.stops import stops
-from gpuwhy.reports.words import ms, size
+from gpuwhy.reports.words import counted, ms, size
 from gpuwhy.whatif.changes import composed, without_host_time, without_ops
 
 
@@ -30,7 +30,7 @@ def device_to_host(look: Look) -> Finding | None:
         "device_to_host_copy",
         "results are copied to the host in every step, and the host waits for them",
         [
-            f"{int(mine.sum()) / setting.steps:,.0f} copies of together {size(moved)} a step take {ms(spent)} ms of "
+            f"{counted(int(mine.sum()) / setting.steps, 'copy')} a step, {size(moved)} in all: {ms(spent)} ms of "
             f"{ms(look.step_ns)}"
         ],
         "a step as long without them",

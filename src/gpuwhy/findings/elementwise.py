@@ -72,17 +72,26 @@ def merged(setting: Setting) -> tuple[Change, Change, Change]:
 
 
 def fused(setting: Setting, waste: Waste) -> tuple[Change, ...]:
-    """Chains of kernels become one kernel each."""
+    """Chains of kernels become one kernel each, and the host launches what a compiler leaves."""
+    rest = setting.ops_of(_not_first(setting, waste.rows))
+    pairs = zip(fused_kernels(setting, waste), launched_by_compiler(setting, rest), strict=True)
+    return tuple(composed([kernels, host]) for kernels, host in pairs)
+
+
+def fused_kernels(setting: Setting, waste: Waste) -> list[Change]:
+    """Chains of kernels become one kernel each: as expected, at best, at worst."""
     ops, rest = setting.ops_of(waste.rows), setting.ops_of(_not_first(setting, waste.rows))
     first = ops & ~rest
     share = max(waste.least_ns, 1) / max(waste.ns, 1)
     duration = setting.graph.duration
     scale = float(duration[ops].sum() / max(duration[first].sum(), 1.0))
-    host = launched_by_compiler(setting, rest)
-    return tuple(
-        composed([lasting(first, scale * share**part), without_ops(rest), one])
-        for part, one in zip(FUSED, host, strict=True)
-    )
+    return [composed([lasting(first, scale * share**part), without_ops(rest)]) for part in FUSED]
+
+
+def compiled_kernels(look: Look) -> list[Change]:
+    """Of all kernels, a compiler makes one of each chain and of each run of small ones."""
+    chains = [fused_kernels(look.setting, waste) for waste in of_cause(look, "elementwise") if waste.title == CHAINS]
+    return [composed(list(each)) for each in zip(*chains, merged(look.setting), strict=True)]
 
 
 def launched_by_compiler(setting: Setting, gone: Ops) -> list[Change]:

@@ -6,7 +6,7 @@ import re
 from functools import partial
 
 from gpuwhy.findings.base import WORTH, Finding, Look, Mend, mend_of
-from gpuwhy.findings.elementwise import merged
+from gpuwhy.findings.elementwise import compiled_kernels
 from gpuwhy.findings.larger_batch import larger
 from gpuwhy.findings.launching import STAYS, entering_ns, launching_slices, of_model
 from gpuwhy.findings.optimizer import fused_optimizer
@@ -26,7 +26,7 @@ def launch(look: Look) -> Finding | None:
     setting = look.setting
     launching = launching_slices(setting)
     own = setting.host_ns(launching)
-    if look.device_ns is None or not look.is_worth(own):
+    if look.device_ns is None or own < look.device_ns or not look.is_worth(own):
         return None
     mends = [mend for mend in (fused_optimizer(look), _graphs(look, launching), larger(look)) if mend is not None]
     count = int(setting.judged_ops.sum()) / setting.steps
@@ -43,19 +43,19 @@ def launch(look: Look) -> Finding | None:
 
 
 def _graphs(look: Look, launching: Slices) -> Mend | None:
-    """Forward and backward pass as one launch each, small kernels merged."""
+    """Forward and backward pass compiled, and launched as one graph each."""
     setting = look.setting
     if setting.pieces(REPLAY).any() or _cannot_be_captured(setting, launching):
         return None
     inside = of_model(setting)
     closer = in_one_graph(~setting.ops_in(setting.pieces(STAYS)), GAP_NS)
     changes = [
-        composed([host_time(inside, partial(min, ns)), closer, merge])
-        for ns, merge in zip(entering_ns(setting), merged(setting), strict=True)
+        composed([host_time(inside, partial(min, ns)), closer, kernels])
+        for ns, kernels in zip(entering_ns(setting), compiled_kernels(look), strict=True)
     ]
     return mend_of(
         "cuda_graphs",
-        "launch the model as CUDA graphs, if its shapes stay the same",
+        "compile the model, and launch it as CUDA graphs, if its shapes stay the same",
         'torch.compile(model, mode="reduce-overhead")',
         changes,
     )

@@ -27,7 +27,8 @@ def products(look: Look) -> list[Finding]:
 
 
 def in_precision(look: Look, precision: str) -> tuple[Change, ...] | None:
-    """All products in one precision: at its ceiling, or at the memory's for elements of its size.
+    """All products in one precision: those in a slower one at its ceiling, or at the memory's for elements of its size;
+    those in a faster one as many times as long as the ceilings differ; those in the same as they are.
 
     None where nothing is multiplied, or the ceiling is not known.
     """
@@ -36,13 +37,18 @@ def in_precision(look: Look, precision: str) -> tuple[Change, ...] | None:
     multiplies = np.flatnonzero((np.nan_to_num(view.flops) > 0) & ~view.is_bound(Bound.LATENCY))
     if peak is None or not len(multiplies):
         return None
-    size = np.array([TYPES.get(view.precisions[one], 4.0) if one >= 0 else 4.0 for one in view.precision[multiplies]])
-    memory = np.nan_to_num(view.memory[multiplies]) * TYPES[precision] / size
-    ops = setting.ops_of(multiplies)
-    changes = []
-    for reached in REACHED:
-        least = np.maximum(view.flops[multiplies] / peak * 1e9 / reached, memory / reached)
+    names = [view.precisions[one] if one >= 0 else "" for one in view.precision[multiplies].tolist()]
+    size = np.array([TYPES.get(name, 4.0) for name in names])
+    compute, memory = (np.nan_to_num(column[multiplies]) for column in (view.compute, view.memory))
+    new = np.maximum(view.flops[multiplies] / peak * 1e9, memory * TYPES[precision] / size)
+    times = new / np.maximum(np.maximum(compute, memory), 1.0)
+    now = setting.graph.duration[view.row[multiplies]]
+    same, slower = np.array([name == precision for name in names]), times > 1
+
+    def change(reached: float) -> Change:
         duration = setting.graph.duration.copy()
-        duration[view.row[multiplies]] = np.minimum(duration[view.row[multiplies]], least)
-        changes.append(lasting(ops, duration))
-    return tuple(changes)
+        later = np.where(slower, now * times, np.minimum(now, new / reached))
+        duration[view.row[multiplies]] = np.where(same, now, later)
+        return lasting(setting.ops_of(multiplies), duration)
+
+    return tuple(change(reached) for reached in REACHED)

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpuwhy.errors import GpuwhyError
 from gpuwhy.findings import findings
-from gpuwhy.findings.base import Look
+from gpuwhy.findings.base import Finding, Look, Mend
 from gpuwhy.findings.input import TAKING
 from gpuwhy.findings.products import TYPES, in_precision
 from gpuwhy.roofline.waste import Waste
@@ -42,7 +42,8 @@ NAMES = {
     "outside": ("out_of_loop",),
     "graphs": ("cuda_graphs",),
     "optimizer": ("fused_optimizer",),
-    "compile": ("compile", "one_type"),
+    "compile": ("compile",),
+    "casts": ("one_type",),
     "attention": ("fused_attention",),
     "shape": ("shape",),
     "layout": ("channels_last", "no_copies"),
@@ -106,10 +107,10 @@ def _number(name: str, value: str) -> float:
         number = float(value)
     except ValueError:
         number = math.nan
-    most = MOST if name in WITH_VALUE else 1.0
-    if not (LEAST if name in WITH_VALUE else 0.0) <= number <= most:
-        what = WITH_VALUE.get(name, "the part of it that is left, from 0 to 1")
-        raise GpuwhyError(f"--what-if {name}={value}: not {what}")
+    least, most = (LEAST, MOST) if name in WITH_VALUE else (0.0, 1.0)
+    if not least <= number <= most:
+        what = WITH_VALUE.get(name, "a number: the part of it that is left")
+        raise GpuwhyError(f"--what-if {name}={value}: not {what}", hint=f"from {least:g} to {most:g}")
     return number
 
 
@@ -120,7 +121,7 @@ def answer(found: Replayed, wastes: Sequence[Waste], questions: Sequence[Questio
         return None
     step = step_ns(replace(setting.graph, pace_ns=0.0), setting.period)
     look = Look(setting, wastes, step, found.device_ns, least=0.0)
-    mends = {mend.id: mend for finding in findings(look) for mend in finding.mends}
+    mends = _mends(findings(look))
     changes: list[tuple[Change, ...]] = []
     nothing, samples = [], 1.0
     for question in questions:
@@ -130,12 +131,25 @@ def answer(found: Replayed, wastes: Sequence[Waste], questions: Sequence[Questio
             nothing += [question.name] if special is None else []
             samples *= float(question.value or 1) if question.name == "batch" else 1.0
             continue
-        some = [mends[id_] for id_ in NAMES.get(question.name, (question.name,)) if id_ in mends]
+        some = [mend for id_ in NAMES.get(question.name, (question.name,)) for mend in mends.get(id_, ())]
         left = float(question.value) if question.value is not None else 0.0
         changes += [tuple(partly(one, left) for one in mend.variants) for mend in some]
         nothing += [question.name] if not some else []
     ends = [composed([one[which % len(one)] for one in changes]) for which in range(3)]
     return Answer(list(questions), gain(found.bases, ends, samples), samples, nothing)
+
+
+def _mends(found: Sequence[Finding]) -> dict[str, list[Mend]]:
+    """The mends by name. Of one cause there can be several (two wastes); what a later cause offers by the same name is
+    the same mend, seen from another side.
+    """
+    mends: dict[str, list[Mend]] = {}
+    causes: dict[str, str] = {}
+    for finding in found:
+        for mend in finding.mends:
+            if causes.setdefault(mend.id, finding.cause) == finding.cause:
+                mends.setdefault(mend.id, []).append(mend)
+    return mends
 
 
 def _special(look: Look, question: Question) -> tuple[Change, ...] | None:

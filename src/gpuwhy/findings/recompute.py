@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from gpuwhy.findings.base import Finding, Look
@@ -10,6 +12,9 @@ from gpuwhy.ledger.classes import BACKWARD
 from gpuwhy.timeline import CallKind
 from gpuwhy.whatif.changes import composed, without_host_time, without_ops
 from gpuwhy.whatif.setting import Ops, Setting, Slices
+
+RUN = re.compile(r"autograd::engine::evaluate_function")
+"""What autograd calls each node in."""
 
 
 def recompute(look: Look) -> list[Finding]:
@@ -33,4 +38,6 @@ def _around(setting: Setting, ops: Ops) -> Slices:
     inner = nesting.nearest(timeline.calls.kind[nesting.call] == CallKind.OPERATOR)
     piece = setting.graph.host.piece
     inner = np.where(piece >= 0, inner[np.maximum(piece, 0)], -1)
-    return np.asarray((inner >= 0) & backward[np.maximum(inner, 0)] & setting.slices_in(again))
+    run = nesting.nearest(setting.pieces(RUN))[np.maximum(piece, 0)]
+    nested = (run >= 0) & ~again[np.maximum(run, 0)]  # the backward pass of what was run again stays
+    return np.asarray((inner >= 0) & backward[np.maximum(inner, 0)] & setting.slices_in(again) & ~nested)

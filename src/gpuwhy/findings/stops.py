@@ -22,7 +22,8 @@ FREEING = re.compile(r".*([Ff]ree|[Uu]nmap)")
 
 @dataclass(frozen=True, eq=False)
 class Stop:
-    """Blocking calls of one kind: their nodes in the graph, and the outermost operators (or calls) they are in."""
+    """Blocking calls of one kind: their nodes in the graph, and the outermost operators they are in (or calls, where
+    they are in none, or explicit)."""
 
     nodes: NDArray[np.int64]
     pieces: NDArray[np.int64]
@@ -70,7 +71,9 @@ def stops(setting: Setting) -> dict[str, Stop]:
     for one in [*kinds, "explicit"]:
         mine = kind == one
         if mine.any():
-            result[one] = Stop(target[mine], np.unique(np.where(top[mine] >= 0, top[mine], piece[mine])))
+            # A wait of the program's own can lie within anything; the others are what an operator is for.
+            around = (top[mine] >= 0) & (one != "explicit")
+            result[one] = Stop(target[mine], np.unique(np.where(around, top[mine], piece[mine])))
     return result
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from gpuwhy.findings.base import Finding, Look, Mend, mend_of
 from gpuwhy.findings.launching import launching_slices
 from gpuwhy.findings.stops import SIZES, Stop, marked, stops
+from gpuwhy.reports.words import counted
 from gpuwhy.timeline import CallKind
 from gpuwhy.whatif.changes import Change, composed, host_time, without_host_time, without_ops
 from gpuwhy.whatif.setting import Setting
@@ -43,7 +44,7 @@ def synchronization(look: Look) -> Finding | None:
     return Finding(
         "synchronization",
         "the host waits for the device in the middle of a step, and the device then for the host",
-        [f"{len(stop.nodes) / setting.steps:,.0f} calls a step {KINDS[kind]}" for kind, stop in found.items()],
+        [f"{counted(len(stop.nodes) / setting.steps, 'call')} a step to {KINDS[kind]}" for kind, stop in found.items()],
         "a loop that is as slow without those calls",
         [rules[kind](setting, stop) for kind, stop in found.items()],
     )

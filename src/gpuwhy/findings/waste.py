@@ -25,10 +25,11 @@ def of_waste(look: Look, waste: Waste, mend: str, changes: Sequence[Change]) -> 
         waste.cause,
         waste.title,
         [
-            f"{look.of_step(now)} go to it; done right, the same takes at least {ms(least)} ms",
+            f"{look.of_step(now)} go to it"
+            + (f"; done right, the same takes at least {ms(least)} ms" if least >= 1 else ", and none of it is needed"),
             *([f"most in {where}"] if where else []),
         ],
-        "the same operators as slow after the mend",
+        "a step that is as long after the mend",
         [mend_of(mend, waste.mend, None, changes)],
     )
 

@@ -16,6 +16,7 @@ from gpuwhy.ledger.partition import Basis, Ledger
 from gpuwhy.reports import model
 from gpuwhy.reports.build_findings import all_findings, no_gains, replay_info, together_info, what_if_info
 from gpuwhy.reports.build_roofline import build_roofline
+from gpuwhy.reports.findings_model import FindingInfo
 from gpuwhy.reports.verdict import loss, next_to_copy, verdict
 from gpuwhy.roofline.judge import Roofline
 from gpuwhy.steps import STEP_MARK, Steps
@@ -47,6 +48,7 @@ def build(parts: Parts, top: int, samples: int | None = None) -> model.Report:
     withheld = [model.Withheld(what=what, why=check.detail) for check in found for what in check.withholds]
     withheld += no_gains(timeline, ledgers, outlooks)
     findings = all_findings(timeline, ledgers, outlooks)
+    led = _place(timeline, ledgers, findings[0]) if findings else worst
     return model.Report(
         gpuwhy=__version__,
         source=_source(timeline, ledgers),
@@ -66,13 +68,19 @@ def build(parts: Parts, top: int, samples: int | None = None) -> model.Report:
             model.CheckInfo(check=c.check, level=c.level, detail=c.detail, advice=c.advice, withholds=list(c.withholds))
             for c in found
         ],
-        replay=replay_info(outlooks[worst]),
+        replay=replay_info(outlooks[led], timeline.devices[ledgers[led].device]),
         verdict=verdict(timeline, ledgers, rooflines, worst, findings, withheld),
         findings=findings,
-        together=together_info(outlooks[worst]),
-        what_if=what_if_info(outlooks[worst]),
+        together=together_info(outlooks[led]),
+        what_if=what_if_info(outlooks[led]),
         withheld=withheld,
     )
+
+
+def _place(timeline: Timeline, ledgers: Sequence[Ledger], finding: FindingInfo) -> int:
+    """The place of a finding's device."""
+    devices = [timeline.devices[ledger.device] for ledger in ledgers]
+    return [(device.rank, device.number) for device in devices].index((finding.rank, finding.device))
 
 
 def _source(timeline: Timeline, ledgers: Sequence[Ledger]) -> model.SourceInfo:
@@ -143,7 +151,7 @@ def _device(
         steps=_steps(ledger),
         left_out=window.left_out,
         weights=_weights(of, ledger, top),
-        replay=replay_info(outlook),
+        replay=replay_info(outlook, device),
         roofline=build_roofline(
             roofline, ledger.window_ns, len(window.steps) if window.steps is not None else 0, samples
         ),

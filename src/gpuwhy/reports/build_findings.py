@@ -14,13 +14,15 @@ from gpuwhy.timeline import Device, Timeline
 from gpuwhy.whatif.gains import Gain
 
 
-def replay_info(outlook: Outlook) -> model.ReplayInfo | None:
+def replay_info(outlook: Outlook, device: Device) -> model.ReplayInfo | None:
     """What is told of a device's replay; None where there was none."""
     found = outlook.replayed
     if found is None:
         return None
     distortion = found.distortion
     return model.ReplayInfo(
+        rank=device.rank,
+        device=device.number,
         error=found.error,
         unexplained=found.unexplained,
         distortion=model.DistortionInfo(

@@ -32,19 +32,21 @@ class DistortionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The replay of the window as it was recorded, and the steps that gains start from."""
+    """The replay of a device's window as it was recorded, and the steps that gains start from."""
 
+    rank: int
+    device: int
     error: float | None
     """Replayed over recorded length of the window, less 1."""
     unexplained: float | None
     """Part of the window that is idle for delays that nothing recorded explains."""
     distortion: DistortionInfo | None
     recorded_step_ns: int | None
-    """Mean of the judged steps, with the profiler."""
+    """Mean of the judged steps that were recorded whole, with the profiler."""
     step_ns: int | None
     """A step without the profiler: as given, else as the replay estimates it."""
     device_step_ns: int | None
-    """A step if this rank's host took no time."""
+    """A step if no host, and no loader, took any time."""
 
 
 class MendInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -185,12 +185,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     devices: list[DeviceReport]
     trust: list[CheckInfo]
     replay: ReplayInfo | None
-    """That of the device that the verdict is about."""
+    """That of the first finding's device, or else of the least busy one."""
     verdict: Verdict
     findings: list[FindingInfo]
     """Of all devices, what brings most first; those of one device stay in their order."""
     together: TogetherInfo | None
-    """All mends of the device that the verdict is about; null where there are none."""
+    """The mends of that device together; null where there are none."""
     what_if: WhatIfInfo | None
     """The answer to the user's own question, for that device; null where none was asked or gains are withheld."""
     withheld: list[Withheld]

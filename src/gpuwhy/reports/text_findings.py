@@ -26,21 +26,29 @@ def headline(report: model.Report) -> Iterator[Line]:
         return
     yield "head", "what to change", f"{'ms a step':>16}  {'time a sample':>21}"
     yield "row", _now(report), f"{ms(report.replay.step_ns):>16}  {'':>21}"
-    for number, finding in enumerate(findings[:MOST], 1):
-        mend = finding.mends[0]
+    of = report.replay.distortion
+    if report.step.unprofiled_ns is not None and of is not None and of.how == "usual":
+        yield "told", "the step time does not tell how much the profiler slowed the host: that is taken as usual", ""
+    if len(report.devices) > 1:
+        yield "told", "each mend is replayed on its own rank alone, the others stay as they are", ""
+    rows = _leading(report)
+    for number, (finding, mend) in enumerate(rows[:MOST], 1):
         yield "row", f"{number}. {_who(report, finding)}{finding.cause}: {mend.id}", _figures(mend)
         yield "told", mend.text, ""
         if mend.code:
             yield "code", mend.code, ""
     if report.together is not None and len(report.together.mends) > 1:
         after = report.together.step_after_ns
-        yield (
-            "row",
-            f"{'both' if len(report.together.mends) == 2 else f'{len(report.together.mends)} mends'} together",
-            f"{ms(after.mid):>16}  {_ratio(report.together.after_over_before):>21}",
-        )
-    if len(findings) > MOST:
-        yield "more", f"{len(findings) - MOST} more below", ""
+        yield "row", f"together{_on(report)}", f"{ms(after.mid):>16}  {_ratio(report.together.after_over_before):>21}"
+        yield "told", ", ".join(report.together.mends), ""
+    if len(rows) > MOST:
+        yield "more", f"{len(rows) - MOST} more below", ""
+
+
+def _leading(report: model.Report) -> list[tuple[FindingInfo, MendInfo]]:
+    """The best mend of each finding, then what goes with it or in its place."""
+    best = [(one, one.mends[0]) for one in report.findings]
+    return best + [(one, mend) for one in report.findings for mend in one.mends[1:]]
 
 
 def question(report: model.Report) -> Iterator[Line]:
@@ -50,16 +58,23 @@ def question(report: model.Report) -> Iterator[Line]:
         return
     yield "head", f"what if: {', '.join(asked.changes)}", f"{'ms a step':>16}  {'time a sample':>21}"
     now = f"{ms(report.replay.step_ns)} → {ms(asked.step_after_ns.mid)}"
-    yield "row", "without the profiler", f"{now:>16}  {_ratio(asked.after_over_before):>21}"
+    yield "row", f"without the profiler{_on(report)}", f"{now:>16}  {_ratio(asked.after_over_before):>21}"
     if asked.nothing:
-        yield "note", f"there is nothing of it in this profile: {', '.join(asked.nothing)}", ""
+        yield "note", f"nothing to change in this profile, or it cannot be done: {', '.join(asked.nothing)}", ""
 
 
 def _now(report: model.Report) -> str:
     """What a step is now; the report's own figures are with the profiler."""
     recorded = report.replay.recorded_step_ns if report.replay is not None else None
     how = "as given" if report.step.unprofiled_ns is not None else "estimated"
-    return f"now, {how}" + (f" (profiled: {ms(recorded)})" if recorded is not None else "")
+    profiled = f" (profiled: {ms(recorded)})" if recorded is not None else ""
+    return f"now, {how}{profiled}{_on(report)}"
+
+
+def _on(report: model.Report) -> str:
+    """Which device the replay is of, where there are several."""
+    of = report.replay
+    return f", rank {of.rank}, GPU {of.device}" if of is not None and len(report.devices) > 1 else ""
 
 
 def _figures(mend: MendInfo) -> str:

@@ -109,6 +109,14 @@ def ms(ns: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
+def counted(number: float, thing: str) -> str:
+    """`1 call`, `12 calls`, `0.5 calls`: a number of things; small fractions keep a digit."""
+    text = f"{number:,.0f}" if number >= 10 or number == round(number) else f"{number:.1f}"
+    one, _, rest = thing.partition(" ")
+    plural = {"copy": "copies"}.get(one, f"{one}s")
+    return " ".join(part for part in (text, one if text == "1" else plural, rest) if part)
+
+
 NOISE = re.compile(r"\(anonymous namespace\)::|at::native::|\bstd::|\bvoid |\bc10::|at::cuda::|\bdetail::|<unnamed>::")
 FUNCTOR = re.compile(r"\w*(?:_kernel_(?:cuda|impl)|Functor|_cuda|Op|Ops)\b")
 

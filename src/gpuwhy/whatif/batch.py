@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwhy.roofline.arguments import Tensor, arguments
+from gpuwhy.roofline.efficiency import Bound
 from gpuwhy.roofline.view import Group, View
 from gpuwhy.whatif.changes import Change, lasting
 from gpuwhy.whatif.graph import Graph
@@ -68,14 +69,17 @@ def _durations(setting: Setting) -> Callable[[float], NDArray[np.float64]]:
     stays, kept = _staying(setting)
     stays |= view.is_account("busy/optimizer", "busy/communication")
     compute, memory = np.nan_to_num(view.compute), np.nan_to_num(view.memory)
-    known = np.isfinite(view.reachable)
-    efficiency = np.clip(np.where(known, view.reachable, view.length) / view.length, REACHED, 1.0)
+    known = np.isfinite(view.reachable) & (view.reachable > 0)
+    efficiency = np.clip(np.where(known, view.reachable, view.length) / np.maximum(view.length, 1), REACHED, 1.0)
+    small = view.is_bound(Bound.LATENCY)
 
     def durations(times: float) -> NDArray[np.float64]:
+        """Small ones have room; of the others, what is slow stays as slow."""
         reachable = np.maximum(compute * times, memory * (kept + times * (1 - kept)))
-        later = np.where(known, reachable / efficiency, view.length * times)
+        filled = np.maximum(reachable / efficiency, view.length)
+        as_slow = view.length * np.where(known, reachable / np.where(known, view.reachable, 1.0), times)
         found: NDArray[np.float64] = setting.graph.duration.copy()
-        found[view.row] = np.where(stays, found[view.row], np.maximum(later, view.length))
+        found[view.row] = np.where(stays, found[view.row], np.where(small & known, filled, as_slow))
         return found
 
     return durations

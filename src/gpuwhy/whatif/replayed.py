@@ -11,7 +11,7 @@ from gpuwhy.ledger.partition import Basis, Ledger
 from gpuwhy.reports.words import ms
 from gpuwhy.roofline.view import View
 from gpuwhy.steps import Steps, Window
-from gpuwhy.whatif.distortion import Distortion, calibrate
+from gpuwhy.whatif.distortion import LEAST_FIRM, MOST, MOST_FIRM, Distortion, calibrate, undistorted
 from gpuwhy.whatif.gains import Bases, bases
 from gpuwhy.whatif.graph import Graph, Why
 from gpuwhy.whatif.loader import arrivals, deliveries
@@ -23,10 +23,14 @@ MOST_ERROR = 0.02
 """A replay of the unchanged graph that misses the recorded time by more explains something else."""
 MOST_UNEXPLAINED = 0.05
 """Part of the window in idle delays that no edge explains, above which no gain is told."""
-SHORTER = 0.8
-"""A step time below this part of what the device takes is that of something else (clocks differ by less)."""
+SHORTER, LONGER = 0.8, 1.5
+"""A step time below this part of the shortest that a step can have taken without the profiler, or above that of the
+longest, is that of something else."""
 NO_HOST = "the recording has no launches: what the host did is not known (record with ProfilerActivity.CPU)"
-NO_STEPS = "no steps that are whole on host and device: call prof.step() in the loop and record at least six steps"
+NO_STEPS = (
+    "no steps that are whole on host and device: choose steps (--steps, not --window or --all), or call prof.step() in "
+    "the loop and record at least six"
+)
 
 UNEQUAL = "the ranks wait for each other, but not all have the same number of whole steps: choose them with --steps"
 
@@ -37,8 +41,8 @@ class Replayed:
 
     `error` is the replayed length of the window over the recorded one, less 1; `unexplained` the part of the window
     that is idle for a delay without an edge. `recorded_ns` is the mean step as recorded, `step_time_ns` that without
-    the profiler, if it was given, `step_ns` the same or else an estimate, `device_ns` the step if this rank's host took
-    no time. `withheld` says why no gain can be told; the setting is None then.
+    the profiler, if it was given, `step_ns` the same or else an estimate, `device_ns` the step if no host, and no
+    loader, took any time. `withheld` says why no gain can be told; the setting is None then.
     """
 
     error: float | None
@@ -78,20 +82,31 @@ def replayed(
     starts = bases(setting, distortion)
     graph = starts.expected.graph
     alone = step_ns(replace(graph, host=replace(graph.host, factor=graph.host.factor * 0), pace_ns=0.0), turn)
-    if step_time_ns is not None and step_time_ns < SHORTER * alone:
-        why = f"the device alone works {ms(alone)} ms a step: the step time given, {ms(step_time_ns)} ms, is not theirs"
-        return Replayed(error, unexplained, withheld=why)
-    unhurried = graph.host.scaled(setting.own, 0.0)
+    mismatch = _not_theirs(setting, step_time_ns) if step_time_ns is not None else None
+    if mismatch is not None:
+        return Replayed(error, unexplained, withheld=mismatch)
     return Replayed(
         error,
         unexplained,
         recorded_ns=float(_whole(ledger.window.steps).mean()),
         step_time_ns=step_time_ns,
         step_ns=step_time_ns or starts.expected.step_ns,
-        device_ns=step_ns(replace(graph, host=unhurried), turn),
+        device_ns=alone,
         distortion=distortion,
         setting=setting,
         bases=starts,
+    )
+
+
+def _not_theirs(setting: Setting, step_time_ns: float) -> str | None:
+    """Why a step time cannot be that of the recorded steps."""
+    ends = ((MOST, LEAST_FIRM), (1.0, MOST_FIRM))
+    shortest, longest = (step_ns(undistorted(setting, *end), setting.period) for end in ends)
+    if SHORTER * shortest <= step_time_ns <= LONGER * longest:
+        return None
+    return (
+        f"the step time given, {ms(step_time_ns)} ms, is not that of the recorded steps: without the profiler they "
+        f"take {ms(shortest)} to {ms(longest)} ms"
     )
 
 
