@@ -104,11 +104,18 @@ class _Page:
             told = text
             indent, hanging = INDENTS.get(kind, ("", None))
             if hanging is None:
-                self.line(indent + clean(text), figures, STYLES.get(kind, ""))
+                self.row(indent + clean(text), figures, STYLES.get(kind, ""))
             else:
                 self.paragraph(text, STYLES.get(kind, ""), first=indent, rest=hanging)
         if told:
             self.line()
+
+    def row(self, text: str, figures: str, style: str) -> None:
+        """A line that says what the figures are of: on a line of its own where there is no room beside them."""
+        if figures and len(text) + 1 + len(figures) > self.width:
+            self.line(text, style=style)
+            text = ""
+        self.line(text, figures, style)
 
     def findings(self) -> None:
         """What speaks for each finding."""
