@@ -7,6 +7,8 @@ VENV ?= .venv
 PYTHON ?=
 ARGS ?=
 
+# On all cores; a file's tests stay together, since they share what they have read.
+PARALLEL := --numprocesses auto --dist loadfile
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10)
@@ -27,7 +29,7 @@ demo: $(VENV)/.installed ## install gpuwhy and explain the profile that comes wi
 	@$(BIN)/gpuwhy demo
 
 test: $(VENV)/.installed-test ## run all tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-torch: $(VENV)/.installed-torch ## install the one torch that some tests are held against, and run those
 	$(BIN)/python -m pytest $(TORCH_TESTS) $(ARGS)
