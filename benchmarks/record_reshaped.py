@@ -246,7 +246,7 @@ CASES: Cases = {
     "copy_conv": (copy_conv, "host_to_device_copy", "pinned_prefetch"),
     "item_gpt": (item_gpt, "launch", "no_item"),
     "clip_item": (clip_item, "launch", "no_item"),
-    "slow_gelu_gpt": (slow_gelu_gpt, "launch", "compile"),
+    "slow_gelu_gpt": (slow_gelu_gpt, "elementwise", "compile"),
     "decode_mlp": (decode_mlp, "launch", "cuda_graphs"),
     "loop_opt_conv": (loop_opt_conv, "launch", "fused_optimizer"),
     "fp32_gpt": (fp32_gpt, "precision", "precision"),

@@ -75,7 +75,7 @@ def seen(of: Loop, folder: Path) -> dict[str, Finding]:
     assert found.step_ns is not None
     step = step_ns(replace(setting.graph, pace_ns=0.0), setting.period)
     host_bound = device <= (1 - WORTH) * found.step_ns
-    return {one.cause: one for one in findings(Look(setting, [], step, device if host_bound else None))}
+    return {one.cause: one for one in findings(Look(setting, [], step, found.step_ns, device if host_bound else None))}
 
 
 # --- What a step can have in it -----------------------------------------------------------------------------

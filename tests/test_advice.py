@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from advising import (
+    DATA,
     DEVICE_BOUND,
     DEVICE_STEP,
     GRAPH_GAP,
@@ -141,13 +144,28 @@ def test_gains_are_not_added_but_replayed_together(folder: Path) -> None:
 # --- None ---------------------------------------------------------------------------------------------------
 
 
-def test_a_loop_that_no_mend_helps_is_healthy(folder: Path) -> None:
+def test_a_loop_that_no_mend_helps_is_not_healthy_where_nothing_is_known_of_its_busy_time(folder: Path) -> None:
+    """Its kernels have no shapes: they could take ten times as long as they must."""
     report = explained(looped(DEVICE_BOUND), folder)
     assert report.findings == []
     assert report.together is None
-    assert report.verdict.healthy is True
-    assert report.verdict.cause == "healthy"
-    assert "gains" not in [one.what for one in report.withheld]
+    assert report.verdict.healthy is None
+    assert "99 % of the time" in report.verdict.text
+    assert "record_shapes=True" in report.verdict.text
+    assert [one.what for one in report.withheld if one.what in {"gains", "healthy"}] == ["healthy"]
+
+
+def test_a_busy_device_with_shapes_is_not_healthy_without_them(tmp_path: Path) -> None:
+    """A recording in which products are in the wrong precision, as it is without `record_shapes`."""
+    with gzip.open(DATA / "waste/precision_fp32.json.gz") as file:
+        profile = json.load(file)
+    for event in profile["traceEvents"]:
+        for key in [key for key in event.get("args", {}) if key.startswith(("Input", "Concrete"))]:
+            del event["args"][key]
+    (tmp_path / "profile.json").write_text(json.dumps(profile))
+    report = gpuwhy.explain(str(tmp_path / "profile.json"))
+    assert report.findings == []
+    assert report.verdict.healthy is None
 
 
 @pytest.mark.parametrize("name", ["healthy_layers", "healthy_transformer", "fp64_is_no_fault"])

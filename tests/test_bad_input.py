@@ -508,7 +508,7 @@ def test_a_deep_header_is_no_crash(explain: Explain, tmp_path: Path, depth: int)
 ESCAPES = "\x1b[31m\x1b]0;title\x07\r\n[bold]red[/bold] :smile: \u202e\x9b2J\x00"
 
 
-def test_names_reach_no_terminal_raw(explain: Explain, tmp_path: Path) -> None:
+def test_names_reach_no_terminal_raw(explain: Explain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Escape sequences, markup and line ends in every name, even in calls that block and in frames."""
     profile = Profile()
     for i in range(6):
@@ -520,7 +520,9 @@ def test_names_reach_no_terminal_raw(explain: Explain, tmp_path: Path) -> None:
         profile.runtime("cudaDeviceSynchronize" + ESCAPES, at + 210_000, at + 700_000)
         profile.launch(at + 702_000, at + 705_000, at + 710_000, at + 730_000, name="kernel" + ESCAPES)
     text = profile.text().replace("NVIDIA H200", json.dumps("H200" + ESCAPES)[1:-1])
-    path = tmp_path / "p\x1b[31m\n[red]x.json"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")  # so that there is room for the names
+    path = Path("p\x1b[31m\n[red]x.json")
     path.write_text(text)
     outcome = explain(path, "--top", 10)
     assert outcome.code in (0, 3)

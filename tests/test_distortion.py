@@ -111,10 +111,20 @@ def test_a_step_that_no_factor_gives_scales_long_host_time(firm: float, folder: 
     assert found.firm == pytest.approx(firm, rel=0.002)
 
 
-@pytest.mark.parametrize("firm", [0.4, 3.5])
-def test_a_step_time_that_nothing_gives_is_not_believed(firm: float, folder: Path) -> None:
+@pytest.mark.parametrize(("firm", "factor"), [(0.4, 20.0), (3.5, 1.0)])
+def test_where_no_plausible_factor_gives_the_step_time_the_nearest_is_off_by_a_fifth(
+    firm: float, factor: float, folder: Path
+) -> None:
     found = calibrate(recorded(HOST_BOUND, folder=folder), without(USUAL, firm))
-    assert (ends(found), found.how, found.firm) == ((LOW, USUAL, HIGH), "usual", 1.0)
+    assert (found.how, found.firm) == ("step_time", 1.0)
+    assert ends(found) == pytest.approx((0.8 * factor, factor, 1.2 * factor), rel=0.001)
+
+
+@pytest.mark.parametrize("factor", [4.0, 5.0])
+def test_a_host_that_had_another_load_while_it_was_recorded_is_stretched_by_more(factor: float, folder: Path) -> None:
+    """All its time is short, 20 operators of 20 µs, so that no long time can have been shorter."""
+    found = calibrate(recorded(operators(20, 1 * US, 20 * US), folder=folder), 400 * US / factor)
+    assert ends(found) == pytest.approx((0.8 * factor, factor, 1.2 * factor), rel=0.005)
 
 
 # --- What it does not tell ----------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ import gpuwhy
 
 ENOUGH = 0.8
 WIDEST = 1.5
+SEVERAL_FAULTS = ("run_twice", "scores_in_memory")
+"""Loops of the held-out set in which another fault weighs as much as the planted one: it is named first."""
 
 
 gains = load_benchmark("gains")
@@ -86,11 +88,10 @@ def test_the_straggler_is_the_rank_that_sleeps_and_its_host_is_outside_any_opera
 
 
 def test_the_first_finding_is_the_true_cause_of_our_own_faults() -> None:
-    """But for one loop that recomputes and that the host limits, too: there launching is named first."""
     sets = [(which, True) for which in OURS] + [("own", False), ("wastes", False)]
     some = [one for which, timed in sets for one in judged(which, timed) if one.pair.cause != "busy"]
-    named = {one.pair.name: one.cause for one in some if one.pair.name != "run_twice"}
-    assert named == {one.pair.name: one.pair.cause for one in some if one.pair.name != "run_twice"}
+    some = [one for one in some if one.pair.name not in SEVERAL_FAULTS]
+    assert {one.pair.name: one.cause for one in some} == {one.pair.name: one.pair.cause for one in some}
 
 
 @pytest.mark.parametrize(("which", "with_step_time"), [(s, t) for s in OURS for t in (True, False)])

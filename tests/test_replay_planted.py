@@ -139,7 +139,7 @@ PLANTED = {
     "cudaMalloc": (allocates, no_time_in("allocator"), HOST_STEP + 1_200 * US, HOST_STEP + 1_200 * US),
     "cudaFree": (
         frees,
-        no_waits,
+        lambda setting: [*no_waits(setting), *no_time_in("allocator")(setting)],
         DONE_SHORT + RETURN + 200 * US,
         DONE_LONG + RETURN + 200 * US,
     ),

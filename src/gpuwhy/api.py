@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from gpuwhy.errors import GpuwhyError
@@ -130,6 +131,8 @@ def report(
     work = work_of_operations(timeline)
     rooflines = [judge(basis_, ledger, work, _ceilings(timeline, ledger.device)) for ledger in ledgers]
     judged = checks(timeline, ledgers)
+    if step_time is not None:  # what that check advises to tell
+        judged = [replace(one, advice=None) if one.check == "profiler_distortion" else one for one in judged]
     step_time_ns = round(step_time * 1e9) if step_time is not None else None
     outlooks = outlook(basis_, ledgers, rooflines, judged, step_time_ns, questions)
     return build(Parts(basis_, ledgers, rooflines, judged, outlooks), top, samples)

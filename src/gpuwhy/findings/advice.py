@@ -57,9 +57,9 @@ def advise(found: Replayed, wastes: Sequence[Waste]) -> Advice:
         return Advice([], None)
     graphs = (setting.graph, bases.expected.graph)
     recorded, without = (step_ns(replace(graph, pace_ns=0.0), setting.period) for graph in graphs)
-    host_bound = found.device_ns <= (1 - WORTH) * without
+    host_bound = found.device_ns <= (1 - WORTH) * min(without, found.step_time_ns or without)
     candidates = []
-    for finding in findings(Look(setting, wastes, recorded, found.device_ns if host_bound else None)):
+    for finding in findings(Look(setting, wastes, recorded, without, found.device_ns if host_bound else None)):
         offers = [Offer(mend, gain(bases, mend.variants, mend.samples)) for mend in finding.mends]
         worth = sorted((offer for offer in offers if offer.gain.mid <= 1 - WORTH), key=_order)
         if worth:

@@ -29,13 +29,15 @@ MUCH = 0.25
 class Look:
     """What a rule looks at: a device's setting and the roofline's wastes.
 
-    `step_ns` is a step as it was recorded, `device_ns` a step of the device alone where the host sets the pace without
-    the profiler, too, else None. What takes less than `least` of a step is not named.
+    `step_ns` is a step as it was recorded, `unprofiled_ns` one without the profiler (and without a pace that a loader
+    sets), `device_ns` one of the device alone where the host sets the pace without the profiler, too, else None. What
+    takes less than `least` of a step is not named.
     """
 
     setting: Setting
     wastes: Sequence[Waste]
     step_ns: float
+    unprofiled_ns: float
     device_ns: float | None
     least: float = WORTH
 

@@ -29,6 +29,8 @@ COPIED = 0.5, 0.2, 1.0
 """Part of the copies that only change a layout which a compiler leaves."""
 SMALLER = 0.8
 """Time of a kernel that is made of several small ones, over that of the first of them, at best."""
+LEADS = 0.5
+"""Part of a step that the device works for at most where the host is clearly the limit."""
 PASSES = 0.34, 0.54, 0.28
 """The least time of an optimizer over what a fused one takes: it reaches 0.8 [0.9, 0.65] of the memory's bandwidth, and
 the least is three passes over the parameters, where Adam takes seven [five with one state]."""
@@ -89,8 +91,13 @@ def fused_kernels(setting: Setting, waste: Waste) -> list[Change]:
 
 
 def compiled_kernels(look: Look) -> list[Change]:
-    """Of all kernels, a compiler makes one of each chain and of each run of small ones."""
-    chains = [fused_kernels(look.setting, waste) for waste in of_cause(look, "elementwise") if waste.title == CHAINS]
+    """Of all kernels, a compiler makes one of each run of small ones, and of each chain.
+
+    Where the device is nearly the limit, chains are what is wrong in the first place, and are told as that.
+    """
+    host_leads = look.device_ns is not None and look.device_ns <= LEADS * look.unprofiled_ns
+    wastes = of_cause(look, "elementwise") if host_leads else []
+    chains = [fused_kernels(look.setting, waste) for waste in wastes if waste.title == CHAINS]
     return [composed(list(each)) for each in zip(*chains, merged(look.setting), strict=True)]
 
 

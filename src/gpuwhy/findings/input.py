@@ -31,7 +31,7 @@ def input_(look: Look) -> Finding | None:
         return _workers(evidence, without_host_time(setting.producing))
     found = arrivals(setting.of)
     pace = setting.graph.pace_ns
-    if found is not None and pace > (1 + WORTH) * look.step_ns:
+    if found is not None and pace > (1 + WORTH) * look.unprofiled_ns:
         evidence = [
             f"while the loop took {found.taken} batches, about {found.made} were made: the queue was full when "
             f"recording began, and is used up soon",
@@ -42,7 +42,7 @@ def input_(look: Look) -> Finding | None:
 
 
 def _in_the_loop(look: Look, loading: Slices, own: float) -> Finding:
-    rest = max(look.step_ns - own, 1.0)
+    rest = max(look.unprofiled_ns - own, 1.0)
     workers = max(math.ceil(own / rest) + 1, 2)
     changes = [
         composed([without_host_time(loading, left), warm])

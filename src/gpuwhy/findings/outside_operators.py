@@ -7,6 +7,10 @@ import numpy as np
 from gpuwhy.findings.base import LONG_NS, Finding, Look, mend_of, warmed
 from gpuwhy.findings.checkpoint import raw_copies
 from gpuwhy.whatif.changes import composed, without_host_time
+from gpuwhy.whatif.setting import Slices
+
+ONCE = 0.6
+"""Part of it that lies in one stretch, from which on it is one step's and not the loop's."""
 
 
 def outside_operators(look: Look) -> Finding | None:
@@ -14,7 +18,7 @@ def outside_operators(look: Look) -> Finding | None:
     setting, host = look.setting, look.setting.graph.host
     slices = setting.slices_of("outside_operators") & setting.long(LONG_NS) & ~raw_copies(setting)[1]
     own = setting.host_ns(slices)
-    if not look.is_worth(own):
+    if not look.is_worth(own) or _only_once(look, slices):
         return None
     account = setting.account[slices]
     weight = np.bincount(account, (host.end - host.start)[slices])
@@ -37,3 +41,10 @@ def outside_operators(look: Look) -> Finding | None:
             )
         ],
     )
+
+
+def _only_once(look: Look, slices: Slices) -> bool:
+    """One long stretch in several steps: the next ones need not have any."""
+    host = look.setting.graph.host
+    length = ((host.end - host.start) * host.factor)[slices]
+    return look.setting.steps > 2 and bool(length.max() > ONCE * length.sum())

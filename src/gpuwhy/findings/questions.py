@@ -119,8 +119,9 @@ def answer(found: Replayed, wastes: Sequence[Waste], questions: Sequence[Questio
     setting = found.setting
     if setting is None or found.bases is None or found.device_ns is None:
         return None
-    step = step_ns(replace(setting.graph, pace_ns=0.0), setting.period)
-    look = Look(setting, wastes, step, found.device_ns, least=0.0)
+    graphs = (setting.graph, found.bases.expected.graph)
+    recorded, without = (step_ns(replace(graph, pace_ns=0.0), setting.period) for graph in graphs)
+    look = Look(setting, wastes, recorded, without, found.device_ns, least=0.0)
     mends = _mends(findings(look))
     changes: list[tuple[Change, ...]] = []
     nothing, samples = [], 1.0

@@ -17,7 +17,7 @@ from gpuwhy.reports import model
 from gpuwhy.reports.build_findings import all_findings, no_gains, replay_info, together_info, what_if_info
 from gpuwhy.reports.build_roofline import build_roofline
 from gpuwhy.reports.findings_model import FindingInfo
-from gpuwhy.reports.verdict import loss, next_to_copy, verdict
+from gpuwhy.reports.verdict import loss, next_to_copy, unjudged, verdict
 from gpuwhy.roofline.judge import Roofline
 from gpuwhy.steps import STEP_MARK, Steps
 from gpuwhy.timeline import Timeline
@@ -48,6 +48,8 @@ def build(parts: Parts, top: int, samples: int | None = None) -> model.Report:
     withheld = [model.Withheld(what=what, why=check.detail) for check in found for what in check.withholds]
     withheld += no_gains(timeline, ledgers, outlooks)
     findings = all_findings(timeline, ledgers, outlooks)
+    if not findings and (why := unjudged(ledgers, rooflines)) is not None:
+        withheld.append(model.Withheld(what="healthy", why=why))
     led = _place(timeline, ledgers, findings[0]) if findings else worst
     return model.Report(
         gpuwhy=__version__,

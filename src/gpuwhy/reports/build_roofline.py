@@ -97,7 +97,7 @@ def build_roofline(found: Roofline, window_ns: int, steps: int, samples: int | N
             for one in found.wastes
         ],
         unknown=[model.Unknown(why=why, ns=ns, share=ns / busy) for why, ns in found.unknown],
-        advice=_advice(found),
+        advice=advice_on(found),
     )
 
 
@@ -128,7 +128,7 @@ def _rate(total: float, ns: int) -> float | None:
     return total / ns * 1e9 if ns else None
 
 
-def _advice(found: Roofline) -> str | None:
+def advice_on(found: Roofline) -> str | None:
     """What to do about what is not known most."""
     if not found.shapes_recorded:
         return SHAPES_ADVICE if found.operators_recorded else OPERATORS_ADVICE

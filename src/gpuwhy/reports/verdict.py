@@ -10,12 +10,17 @@ from gpuwhy.ledger.accounts import HOST_BOUND, UNKNOWN, WAITING, within
 from gpuwhy.ledger.partition import Ledger
 from gpuwhy.reports import model, words
 from gpuwhy.reports.beside import mostly_next_to
+from gpuwhy.reports.build_roofline import advice_on
 from gpuwhy.reports.findings_model import FindingInfo
 from gpuwhy.roofline.judge import Roofline
 from gpuwhy.timeline import Timeline
 
 MOSTLY = 0.5
 """A frame is named in the verdict if this share of the loss lies in it."""
+
+NO_MEND = f"No mend is predicted to bring {100 * WORTH:.0f} % of a step"
+MOST_UNJUDGED = 0.25
+"""Part of the window in busy time of which nothing is known, above which nobody can say that a program is healthy."""
 
 
 def verdict(
@@ -39,15 +44,30 @@ def verdict(
     text, cause = _largest(busy, ledger, rooflines[worst])
     if not findings and any(item.what == "gains" for item in withheld):
         return model.Verdict(text=text, healthy=None, cause=cause)
+    blank = unjudged(ledgers, rooflines) if not findings else None
+    if blank is not None:
+        return model.Verdict(text=f"{NO_MEND}, but {blank}. {text}", healthy=None, cause=cause)
     if not findings:
         return model.Verdict(
-            text=f"Healthy: no mend is predicted to bring {100 * WORTH:.0f} % of a step. {text}",
+            text=f"Healthy: {NO_MEND[0].lower()}{NO_MEND[1:]}. {text}",
             healthy=True,
             cause="healthy",
         )
     first = findings[0]
     who = f"Rank {first.rank}, GPU {first.device}: {first.title}" if len(ledgers) > 1 else first.title
     return model.Verdict(text=f"{who[0].upper()}{who[1:]}. {text}", healthy=False, cause=first.cause)
+
+
+def unjudged(ledgers: Sequence[Ledger], rooflines: Sequence[Roofline]) -> str | None:
+    """Why it cannot be said that a program is healthy: too little is known of how well busy time is used."""
+    shares = [
+        use.use.bounds.get("unknown", 0) / ledger.window_ns for ledger, use in zip(ledgers, rooflines, strict=True)
+    ]
+    most = max(range(len(shares)), key=shares.__getitem__)
+    if shares[most] <= MOST_UNJUDGED:
+        return None
+    advice = advice_on(rooflines[most])
+    return f"how well {100 * shares[most]:.0f} % of the time is used is not known" + (f" ({advice})" if advice else "")
 
 
 def _busy(timeline: Timeline, ledgers: Sequence[Ledger], worst: Ledger) -> str:

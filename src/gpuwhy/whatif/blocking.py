@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ ROUNDING = 0.05
 RETURN_NS = 3_500
 """From the end of an operation to the return of a call that waits for it, where the recording has none to look at
 (H200, PyTorch 2.11: medians of 3.1 to 3.9 µs)."""
+AT_ONCE = re.compile(r"DtoD|DeviceToDevice|PtoP|PeerToPeer|\bPinned\b")
 LOOK_BACK = 16
 """Operations that are looked at for the one that a call waited for, the latest first."""
 
@@ -56,10 +58,16 @@ def _copies(timeline: Timeline, found: Launches, label: NDArray[np.int8]) -> Blo
     start, end, over = calls.start[call], calls.end[call], ops.end[copies]
     late = np.maximum(ROUNDING_NS, (ROUNDING * (end - start)).astype(np.int64))
     blocks = (label[call] == _COPY) & (over > start) & (over <= end + late) & (end - start > 2 * found.usual_ns)
+    blocks &= ~_returns_at_once(timeline)[ops.name[copies]]
     copies, call = copies[blocks], call[blocks]
     at = np.maximum(calls.end[call], ops.end[copies])
     since = found.at[found.of_op[copies]]
     return Blocked(calls.thread[call], since, at, copies, at - ops.end[copies], _all(Why.BLOCKING, call))
+
+
+def _returns_at_once(timeline: Timeline) -> NDArray[np.bool_]:
+    """Names of copies that no call waits for of itself: within a device, between devices, with pinned memory."""
+    return np.array([AT_ONCE.search(name) is not None for name in timeline.names], bool)
 
 
 def _syncs(timeline: Timeline, label: NDArray[np.int8]) -> Blocked:
@@ -69,12 +77,12 @@ def _syncs(timeline: Timeline, label: NDArray[np.int8]) -> Blocked:
     awaited = _latest_before(timeline, call, calls.end[call] + ROUNDING_NS)
     call, awaited = call[awaited >= 0], awaited[awaited >= 0]
     over = timeline.ops.end[awaited]
-    at = np.maximum(calls.end[call], over)
-    waited = over > calls.start[call]
+    syncs, waited = label[call] == _SYNC, over > calls.start[call]
+    # What a call that frees memory does after it has waited is work of its own.
+    at = np.where(waited & ~syncs, over, np.maximum(calls.end[call], over))
     since = np.where(waited, calls.start[call], at)
     late = at - over
     # A call that came too late to wait would take as long as the others to return, had it come in time.
-    syncs = label[call] == _SYNC
     usual = int(quantiles(late[waited & syncs], (0.5,))[0]) if (waited & syncs).any() else RETURN_NS
     lag = np.where(waited, late, np.where(syncs, np.minimum(late, usual), 0))
     return Blocked(calls.thread[call], since, at, awaited, lag, _all(Why.BLOCKING, call))

@@ -1,6 +1,6 @@
 """How much slower the recorded host was than it is without a profiler.
 
-A profiler adds a few microseconds to each event: PyTorch's slowed one and the same loop by 1.05 to 1.75 times. Time
+A profiler adds a few microseconds to each event: PyTorch's slowed one and the same loop by 1.05 to 2.5 times. Time
 between events that is long (a sleep, a file that is written, an item that is decoded) is as long without it, and so is
 the device's. So what is stretched is the first `SHORT_NS` of each slice of host time, by a factor that the step time
 without a profiler tells, if it is known, and that otherwise lies in a range.
@@ -30,6 +30,8 @@ SURE, STEADY = 0.07, 0.02
 """A factor that the step time tells is off by so much of itself, and by what it would change if the step time differed
 by so much: little depends on the host where the device is nearly the limit."""
 NEARBY = 1.1
+FURTHEST, ASTRAY = (1.0, 20.0), 0.2
+"""Where only a factor beyond those gives the step time, it is off by so much of itself."""
 FOUND = 1e-3
 TELLS = 0.02
 """A step time tells a factor only if the step differs by so much of itself between the ends of what is possible."""
@@ -74,13 +76,17 @@ def calibrate(setting: Setting, step_time_ns: float | None) -> Distortion:
     def tells(shortest: float, longest: float) -> bool:
         return shortest < step_time_ns < longest and longest - shortest > TELLS * longest
 
-    if tells(step(MOST), step(LEAST)):
+    shortest, longest = step(MOST), step(LEAST)
+    if tells(shortest, longest):
         found = _solve(lambda factor: -step(factor), -step_time_ns, LEAST, MOST)
         shorter = math.log(step_time_ns / step(found * NEARBY))
         return _weighed(found, math.hypot(SURE, STEADY * math.log(NEARBY) / max(shorter, FOUND)))
     if tells(step(mid, LEAST_FIRM), step(mid, MOST_FIRM)):
         firm = _solve(lambda firm: step(mid, firm), step_time_ns, LEAST_FIRM, MOST_FIRM)
         return Distortion(low, mid, high, "step_time", firm)
+    if longest - shortest > TELLS * longest:  # the host had another load while it was recorded
+        found = _solve(lambda factor: -step(factor), -step_time_ns, *FURTHEST)
+        return Distortion(found * (1 - ASTRAY), found, found * (1 + ASTRAY), "step_time")
     return Distortion(low, mid, high, "usual")
 
 

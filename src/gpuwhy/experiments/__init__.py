@@ -1,0 +1,1 @@
+"""Measurement in pairs: whether two programs or settings differ in speed, and by how much."""
