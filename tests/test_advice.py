@@ -213,3 +213,25 @@ def test_without_a_replay_to_trust_there_are_no_findings_and_the_report_says_why
     assert report.findings == []
     assert report.together is None
     assert report.verdict.healthy is None
+
+
+# --- A step time that is not theirs -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step_time", [20e-6, 100e-3])
+def test_a_step_time_that_no_recorded_step_can_have_had_withholds_gains(step_time: float, folder: Path) -> None:
+    """Ten operators of 100 µs: half of them, or three times as long, is thinkable, but neither 20 µs nor 100 ms."""
+    report = explained(looped(HOST_BOUND), folder, step_time=step_time)
+    assert report.findings == []
+    assert report.verdict.healthy is None
+    (why,) = [one.why for one in report.withheld if one.what == "gains"]
+    assert "is not that of the recorded steps" in why
+
+
+def test_with_a_step_time_no_one_is_told_to_tell_it(folder: Path) -> None:
+    asked, told = (
+        [one.advice for one in report.trust if one.check == "profiler_distortion"]
+        for report in (explained(looped(HOST_BOUND), folder), explained(looped(HOST_BOUND), folder, step_time=900e-6))
+    )
+    assert asked == ["tell the step time of an unprofiled run (--step-time)"]
+    assert told == [None]

@@ -54,10 +54,11 @@ from advising import (
     waits,
     within,
 )
-from replaying import CALL, GAP, LATENCY, RETURN, US, Body, looped
+from replaying import CALL, GAP, LATENCY, RETURN, US, Body, Loop, looped, replay, setting_of
 
 import gpuwhy
 from gpuwhy.reports.model import Report
+from gpuwhy.whatif.graph import Why
 
 WARM_STEP = WARM * HOST_STEP
 
@@ -111,6 +112,7 @@ FAULTS: dict[str, tuple[str, list[Body], str, float]] = {
         "no_recompile",
         WARM_STEP,
     ),
+    "kernels loaded": ("compile", [HOST_BOUND, calls("cuModuleLoadData", 1_500 * US)], "warm_up", WARM_STEP),
     "operators on the host": (
         "host_compute",
         [HOST_BOUND, operators(1, None, 2_000 * US, "aten::normal_")],
@@ -252,6 +254,7 @@ FREE_OF_CHARGE: dict[str, tuple[str, list[Body]]] = {
     "a number read in 11 ms": ("synchronization", [operators(60, LONG), item]),
     "memory while the device is busy": ("allocator", [DEVICE_BOUND, calls("cudaMalloc", 600 * US)]),
     "a collection while the device is busy": ("garbage_collection", [DEVICE_BOUND, marked("gc.collect", 600 * US)]),
+    "kernels loaded while the device is busy": ("compile", [DEVICE_BOUND, calls("cuModuleLoadData", 600 * US)]),
     "compiling while the device is busy": ("compile", [DEVICE_BOUND, marked("backend_compile", 600 * US)]),
     "operators on the host while it is busy": (
         "host_compute",
@@ -415,3 +418,29 @@ def test_findings_have_a_known_cause_numbers_and_what_would_refute_them(name: st
             assert mend.text
             assert mend.after_over_before.mid <= 0.97
             assert mend.after_over_before.low <= mend.after_over_before.mid <= mend.after_over_before.high
+
+
+@pytest.mark.parametrize("kind", ["DtoD (Device -> Device)", "DtoH (Device -> Pinned)", "HtoD (Pinned -> Device)"])
+def test_a_copy_that_nobody_waits_for_is_no_stop_however_long_its_call(kind: str, folder: Path) -> None:
+    """The call takes 40 µs of the host's time, and the copy ends within it."""
+
+    def copied(loop: Loop) -> None:
+        call, loop.now = loop.now, loop.now + 40 * US
+        start = max(call + CALL, loop.free + GAP)
+        loop.free = start + 10 * US
+        loop.profile.copy(kind, start, loop.free, loop.profile.runtime("cudaMemcpyAsync", call, loop.now), size=1024)
+
+    graph = setting_of(replay(looped(HOST_BOUND, copied), folder)).graph
+    assert not (graph.edges.kind == Why.BLOCKING).any()
+
+
+@pytest.mark.parametrize(("times", "told"), [(1, False), (4, True)])
+def test_one_long_stretch_in_several_steps_is_not_the_loops(times: int, told: bool, folder: Path) -> None:
+    """40 ms in one step of eight, or 10 ms in each second one."""
+
+    def stalls(loop: Loop) -> None:
+        step = len(loop.begins)
+        if step == 4 if times == 1 else step % 2:
+            loop.now += 40 * US * 1_000 // times
+
+    assert ("outside_operators" in seen(looped(HOST_BOUND, stalls, steps=9), folder)) is told
