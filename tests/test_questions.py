@@ -87,8 +87,8 @@ def test_a_value_that_is_no_part_and_no_factor_is_refused(text: str) -> None:
 
 
 def test_names_and_values_are_read_around_spaces() -> None:
-    found = [(one.name, one.value) for one in parse(" input , sync = 0.5,precision=bf16,no_item")]
-    assert found == [("input", None), ("sync", "0.5"), ("precision", "bf16"), ("no_item", None)]
+    found = [(one.name, one.value) for one in parse(" input , sync = 0.5,precision=bf16,gc_off_loop")]
+    assert found == [("input", None), ("sync", "0.5"), ("precision", "bf16"), ("gc_off_loop", None)]
 
 
 def test_every_documented_name_is_a_change() -> None:
@@ -292,3 +292,30 @@ def test_a_slip_is_told_before_anything_is_read(
 def test_a_slip_in_python_is_an_error_of_gpuwhy(path: str) -> None:
     with pytest.raises(GpuwhyError, match="magic"):
         gpuwhy.explain(path, what_if="magic")
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["sync,sync=0.5", "sync,no_item", "batch=10,batch=10", "precision=bf16,precision=fp64", "workers=2,input"],
+)
+def test_no_change_is_asked_for_twice(question: str) -> None:
+    with pytest.raises(GpuwhyError, match="is asked for twice"):
+        parse(question)
+
+
+@pytest.mark.parametrize("pair", [("precision=bf16", "device=0.5"), ("compile", "graphs"), ("batch=4", "device=2")])
+def test_the_order_in_which_changes_are_asked_for_does_not_matter(pair: tuple[str, str]) -> None:
+    there, back = (recorded("waste/precision_fp32", what_if=",".join(some)).what_if for some in (pair, reversed(pair)))
+    assert there is not None
+    assert back is not None
+    assert there.after_over_before == back.after_over_before
+
+
+def test_a_faster_device_is_faster_in_another_precision_too() -> None:
+    """Half of what is left: nearly all of that step is the device's."""
+    slow, fast = (
+        recorded("waste/precision_fp32", what_if=f"precision=bf16,device={times}").what_if for times in (1, 0.5)
+    )
+    assert slow is not None
+    assert fast is not None
+    assert fast.after_over_before.mid == pytest.approx(slow.after_over_before.mid / 2, rel=0.1)

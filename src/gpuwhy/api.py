@@ -111,7 +111,7 @@ def report(
     if samples is not None and not 1 <= samples <= MOST_SAMPLES:
         raise GpuwhyError("no step has so many samples", hint="a whole number from 1 on")
     if step_time is not None and not SHORTEST_STEP <= step_time <= LONGEST_STEP:
-        raise GpuwhyError("no step takes so long", hint="one step without a profiler, such as 34.4 ms")
+        raise GpuwhyError("no step takes so much or so little time", hint="without a profiler, such as 34.4 ms")
     questions = parse(what_if) if what_if is not None else []
     if not len(timeline.ops):
         files = ", ".join(source.file for source in timeline.sources)

@@ -13,18 +13,24 @@ from __future__ import annotations
 import math
 import os
 import select
+import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
 from gpuwhy.errors import GpuwhyError
 from gpuwhy.experiments.blocks import PIPES
 from gpuwhy.experiments.sequence import Interval, always_valid
+from gpuwhy.reports.words import shorten
 
 ENDING_S = 10.0
 """A program that does not end so long after it was asked for the last time is killed."""
+READY = "ready"
+LONGEST_ANSWER, MOST_NAME = 1_000, 80
+HOW = "it has to call gpuwhy.experiments.blocks.serve(step), and to leave its pipes alone"
 Answer = Literal["differ", "same", "cannot tell"]
 Command = Sequence[str]
 
@@ -120,7 +126,8 @@ class Program:
 
     def __init__(self, process: subprocess.Popen[bytes], asks: int, answers: int, plan: Plan) -> None:
         self.process, self.asks, self.answers, self.plan = process, asks, answers, plan
-        self._line()  # ready
+        if (first := self._line()) != READY:
+            raise GpuwhyError(f"{self._name()}: said {first!r} where {READY!r} was expected", hint=HOW)
 
     def seconds(self, steps: int) -> float:
         """How long a block of so many steps takes."""
@@ -128,29 +135,37 @@ class Program:
             os.write(self.asks, f"{steps}\n".encode())
         except BrokenPipeError:
             raise self._ended() from None
-        return float(self._line())
+        answer = self._line()
+        try:
+            seconds = float(answer)
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds < math.inf:
+            raise GpuwhyError(f"{self._name()}: answered {answer!r}, which is no time", hint=HOW)
+        return seconds
 
     def _line(self) -> str:
-        text = b""
+        """One line, within the time that a program has."""
+        text, until = b"", time.monotonic() + self.plan.start_s
         while not text.endswith(b"\n"):
-            ready, _, _ = select.select([self.answers], [], [], self.plan.start_s)
-            if not ready:
-                raise GpuwhyError(f"{self._name()}: no answer in {self.plan.start_s:.0f} s")
+            ready, _, _ = select.select([self.answers], [], [], max(until - time.monotonic(), 0))
+            if not ready or len(text) > LONGEST_ANSWER:
+                raise GpuwhyError(f"{self._name()}: no answer in {self.plan.start_s:g} s", hint=HOW)
             more = os.read(self.answers, 4096)
             if not more:
                 raise self._ended()
             text += more
-        return text.decode()
+        return text.decode(errors="replace").rstrip("\n")
 
     def _ended(self) -> GpuwhyError:
-        status = self.process.wait(self.plan.start_s)
-        return GpuwhyError(
-            f"{self._name()}: ended with status {status} before it was measured",
-            hint="it has to call gpuwhy.experiments.blocks.serve(step)",
-        )
+        try:
+            what = f"ended with status {self.process.wait(ENDING_S)}"
+        except subprocess.TimeoutExpired:
+            what = "closed its pipe"
+        return GpuwhyError(f"{self._name()}: {what} before it was measured", hint=HOW)
 
     def _name(self) -> str:
-        return " ".join(self.process.args) if isinstance(self.process.args, list) else str(self.process.args)
+        return shorten(" ".join(map(str, self.process.args)), MOST_NAME)  # type: ignore[arg-type]
 
 
 @contextmanager
@@ -165,10 +180,11 @@ def _started(command: Command, plan: Plan) -> Iterator[Program]:
                 list(command),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(its_questions, its_answers),
+                start_new_session=True,
                 env={**os.environ, PIPES: f"{its_questions},{its_answers}"},
             )
-        except OSError as error:
-            raise GpuwhyError(f"{command[0]}: {error.strerror}") from None
+        except (OSError, ValueError, IndexError) as error:
+            raise GpuwhyError(f"{' '.join(command)[:MOST_NAME]!r} cannot be started: {error}") from None
         finally:
             os.close(its_questions)
             os.close(its_answers)
@@ -176,11 +192,11 @@ def _started(command: Command, plan: Plan) -> Iterator[Program]:
             yield Program(process, asks, answers, plan)
         finally:
             os.close(own.pop(0))
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(ENDING_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            with suppress(ProcessLookupError):  # and whatever it has started
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     finally:
         for pipe in own:
             os.close(pipe)

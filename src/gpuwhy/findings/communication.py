@@ -60,10 +60,11 @@ def _fewer(setting: Setting, ops: Ops, count: float) -> Mend:
     duration = setting.graph.duration
     latency = float(np.sort(duration[rows])[len(rows) // 10])
     data = np.maximum(duration - latency, 0.0)
-    longer = np.where(left, latency + data[ops].sum() / max(int(left.sum()), 1), duration)
+    joined = latency + data[ops].sum() / max(int(left.sum()), 1)
+    longer = lasting(left, joined / np.maximum(duration, 1.0))
     return Mend(
         "fewer_collectives",
         f"join collectives: {count:,.0f} a step, each launched on its own",
         "DistributedDataParallel(model, bucket_cap_mb=25)   # the default, or more",
-        composed([lasting(left, longer), without_ops(gone), without_host_time(setting.launching(gone))]),
+        composed([longer, without_ops(gone), without_host_time(setting.launching(gone))]),
     )

@@ -45,7 +45,7 @@ def host_to_device(look: Look) -> Finding | None:
                 "pinned",
                 "copy from pinned memory",
                 "DataLoader(..., pin_memory=True); x.to('cuda', non_blocking=True)",
-                composed([lasting(ops, pinned), no_waits]),
+                composed([lasting(ops, pinned / np.maximum(duration, 1.0)), no_waits]),
             )
         )
     how = "pageable" if (pageable & mine).any() else "pinned"

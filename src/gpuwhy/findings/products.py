@@ -49,6 +49,6 @@ def in_precision(look: Look, precision: str) -> tuple[Change, ...] | None:
         duration = setting.graph.duration.copy()
         later = np.where(slower, now * times, np.minimum(now, new / reached))
         duration[view.row[multiplies]] = np.where(same, now, later)
-        return lasting(setting.ops_of(multiplies), duration)
+        return lasting(setting.ops_of(multiplies), duration / np.maximum(setting.graph.duration, 1.0))
 
     return tuple(change(reached) for reached in REACHED)

@@ -40,9 +40,9 @@ NAMES = {
     "checkpoint": ("checkpoint_rarely",),
     "host_compute": ("compute_elsewhere",),
     "outside": ("out_of_loop",),
-    "graphs": ("cuda_graphs",),
     "optimizer": ("fused_optimizer",),
     "compile": ("compile",),
+    "graphs": ("cuda_graphs",),
     "casts": ("one_type",),
     "attention": ("fused_attention",),
     "shape": ("shape",),
@@ -51,7 +51,7 @@ NAMES = {
     "communication": ("overlap_communication",),
     "straggler": ("keep_up",),
 }
-"""Mends by the name in a question."""
+"""Mends by the name in a question, in the order in which they are made."""
 WITH_VALUE = {
     "precision": "bf16, fp16, tf32, fp32, fp64 or fp8: products in that precision",
     "workers": "a number: so many workers make the batches; times as many, where there are workers",
@@ -83,7 +83,7 @@ class Answer:
 
 def parse(text: str) -> list[Question]:
     """The parts of a question. Raises GpuwhyError where it is none."""
-    found = []
+    found, seen = list[Question](), set[str]()
     for part in text.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         known = name in NAMES or name in WITH_VALUE or any(name in ids for ids in NAMES.values())
@@ -98,8 +98,25 @@ def parse(text: str) -> list[Question]:
             raise GpuwhyError(f"--what-if {part.strip()}: a precision is one of {', '.join(TYPES)}")
         if value and name != "precision":
             _number(name, value)
+        what = _what(name)
+        if what & seen:
+            raise GpuwhyError(f"--what-if {text}: {name} is asked for twice", hint="each change once")
+        seen |= what
         found.append(Question(name, value or None))
     return found
+
+
+def _what(name: str) -> set[str]:
+    """What a name stands for: its mends, and itself if it takes a value."""
+    loading = NAMES["input"] if name == "workers" else ()
+    return {*NAMES.get(name, (name,)), *loading} if name not in WITH_VALUE else {name, *loading}
+
+
+def _in_turn(questions: Sequence[Question]) -> list[Question]:
+    """In the order in which they are made, whatever they were asked in: what is compiled can be launched as a graph."""
+    groups = [*NAMES, *WITH_VALUE]
+    group_of = {id_: name for name, ids in NAMES.items() for id_ in (name, *ids)}
+    return sorted(questions, key=lambda one: groups.index(group_of.get(one.name, one.name)))
 
 
 def _number(name: str, value: str) -> float:
@@ -125,7 +142,7 @@ def answer(found: Replayed, wastes: Sequence[Waste], questions: Sequence[Questio
     mends = _mends(findings(look))
     changes: list[tuple[Change, ...]] = []
     nothing, samples = [], 1.0
-    for question in questions:
+    for question in _in_turn(questions):
         if question.name in WITH_VALUE:
             special = _special(look, question)
             changes += [special] if special is not None else []
