@@ -16,6 +16,8 @@ from collections.abc import Callable
 
 PIPES = "GPUWHY_BLOCKS"
 """The environment variable: numbers of the pipes to read from and to write to."""
+READY = "ready"
+"""What a program says first."""
 
 
 def serve(step: Callable[[], object]) -> None:
@@ -25,7 +27,7 @@ def serve(step: Callable[[], object]) -> None:
         raise RuntimeError("this program runs blocks of steps for gpuwhy.experiments.pairs.compare: start it with that")
     asked, answered = (int(number) for number in pipes.split(","))
     with os.fdopen(asked) as questions, os.fdopen(answered, "w") as answers:
-        answers.write("ready\n")
+        answers.write(f"{READY}\n")
         answers.flush()
         for question in questions:
             answers.write(f"{seconds_of(step, int(question))!r}\n")

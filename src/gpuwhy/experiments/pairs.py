@@ -22,13 +22,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpuwhy.errors import GpuwhyError
-from gpuwhy.experiments.blocks import PIPES
+from gpuwhy.experiments.blocks import PIPES, READY
 from gpuwhy.experiments.sequence import Interval, always_valid
 from gpuwhy.reports.words import shorten
 
 ENDING_S = 10.0
 """A program that does not end so long after it was asked for the last time is killed."""
-READY = "ready"
 LONGEST_ANSWER, MOST_NAME = 1_000, 80
 HOW = "it has to call gpuwhy.experiments.blocks.serve(step), and to leave its pipes alone"
 Answer = Literal["differ", "same", "cannot tell"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpuwhy.findings import findings
 from gpuwhy.findings.base import WORTH, Finding, Look, Mend
 from gpuwhy.roofline.waste import Waste
 from gpuwhy.whatif.changes import Change, composed
-from gpuwhy.whatif.gains import LEAST, Bases, Gain, gain
+from gpuwhy.whatif.gains import LEAST, Bases, Gain, gain, unpaced_steps
 from gpuwhy.whatif.period import step_ns
 from gpuwhy.whatif.replayed import Replayed
 
@@ -55,8 +55,7 @@ def advise(found: Replayed, wastes: Sequence[Waste]) -> Advice:
     setting, bases = found.setting, found.bases
     if setting is None or bases is None or found.device_ns is None:
         return Advice([], None)
-    graphs = (setting.graph, bases.expected.graph)
-    recorded, without = (step_ns(replace(graph, pace_ns=0.0), setting.period) for graph in graphs)
+    recorded, without = unpaced_steps(setting.graph, bases)
     host_bound = found.device_ns <= (1 - WORTH) * min(without, found.step_time_ns or without)
     candidates = []
     for finding in findings(Look(setting, wastes, recorded, without, found.device_ns if host_bound else None)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuwhy.findings.base import Finding, Look, Mend
-from gpuwhy.whatif.changes import Change, composed, lasting, paced, without_host_time, without_ops
+from gpuwhy.whatif.changes import Change, composed, lasting, lasting_ns, paced, without_host_time, without_ops
 from gpuwhy.whatif.setting import Ops, Setting
 
 MANY = 16
@@ -61,7 +61,7 @@ def _fewer(setting: Setting, ops: Ops, count: float) -> Mend:
     latency = float(np.sort(duration[rows])[len(rows) // 10])
     data = np.maximum(duration - latency, 0.0)
     joined = latency + data[ops].sum() / max(int(left.sum()), 1)
-    longer = lasting(left, joined / np.maximum(duration, 1.0))
+    longer = lasting_ns(left, np.full(len(duration), joined))
     return Mend(
         "fewer_collectives",
         f"join collectives: {count:,.0f} a step, each launched on its own",

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwhy.findings.base import Finding, Look
-from gpuwhy.findings.launching import STAYS, entering_ns, of_model
+from gpuwhy.findings.launching import entering_ns, of_model, ops_of_model
 from gpuwhy.findings.waste import of_cause, of_waste, towards
 from gpuwhy.roofline.efficiency import Bound
 from gpuwhy.roofline.waste import Waste
@@ -104,7 +104,7 @@ def compiled_kernels(look: Look) -> list[Change]:
 def launched_by_compiler(setting: Setting, gone: Ops) -> list[Change]:
     """The host enters a compiled model, and launches what is left of its operations."""
     inside = of_model(setting)
-    mine = setting.judged_ops & ~setting.ops_in(setting.pieces(STAYS))
+    mine = setting.judged_ops & ops_of_model(setting)
     convolving = mine & setting.busy("convolution")
     left = float((mine & ~gone).sum() + (CONVOLVING - 1) * (convolving & ~gone).sum())
     part = left / max(float(mine.sum()), 1.0)

@@ -7,7 +7,7 @@ import numpy as np
 from gpuwhy.findings.base import Finding, Look, Mend
 from gpuwhy.findings.stops import stops
 from gpuwhy.reports.words import size
-from gpuwhy.whatif.changes import as_it_is, composed, lasting, paced, without_ops
+from gpuwhy.whatif.changes import as_it_is, composed, lasting_ns, paced, without_ops
 
 PCIE = 55e9
 """Bytes/s of a pinned copy where no ceiling is measured: PCIe 5.0 x16, as measured on an H200."""
@@ -45,7 +45,7 @@ def host_to_device(look: Look) -> Finding | None:
                 "pinned",
                 "copy from pinned memory",
                 "DataLoader(..., pin_memory=True); x.to('cuda', non_blocking=True)",
-                composed([lasting(ops, pinned / np.maximum(duration, 1.0)), no_waits]),
+                composed([lasting_ns(ops, pinned), no_waits]),
             )
         )
     how = "pageable" if (pageable & mine).any() else "pinned"

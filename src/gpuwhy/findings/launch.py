@@ -8,7 +8,7 @@ from functools import partial
 from gpuwhy.findings.base import WORTH, Finding, Look, Mend, mend_of
 from gpuwhy.findings.elementwise import compiled_kernels
 from gpuwhy.findings.larger_batch import larger
-from gpuwhy.findings.launching import STAYS, entering_ns, launching_slices, of_model
+from gpuwhy.findings.launching import entering_ns, launching_slices, of_model, ops_of_model
 from gpuwhy.findings.optimizer import fused_optimizer
 from gpuwhy.findings.stops import stops
 from gpuwhy.reports.words import ms
@@ -48,7 +48,7 @@ def _graphs(look: Look, launching: Slices) -> Mend | None:
     if setting.pieces(REPLAY).any() or _cannot_be_captured(setting, launching):
         return None
     inside = of_model(setting)
-    closer = in_one_graph(~setting.ops_in(setting.pieces(STAYS)), GAP_NS)
+    closer = in_one_graph(ops_of_model(setting), GAP_NS)
     changes = [
         composed([host_time(inside, partial(min, ns)), closer, kernels])
         for ns, kernels in zip(entering_ns(setting), compiled_kernels(look), strict=True)

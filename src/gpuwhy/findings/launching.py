@@ -10,7 +10,7 @@ from gpuwhy.findings.base import LONG_NS
 from gpuwhy.findings.stops import marked, stops
 from gpuwhy.ledger.classes import BACKWARD
 from gpuwhy.whatif.batch import COMPUTING_NS
-from gpuwhy.whatif.setting import Setting, Slices
+from gpuwhy.whatif.setting import Ops, Setting, Slices
 
 LAUNCHING = ("dispatch", "launch", "host_compute", "outside_operators")
 STAYS = re.compile(
@@ -37,6 +37,11 @@ def launching_slices(setting: Setting) -> Slices:
 def of_model(setting: Setting) -> Slices:
     """What of it the model's forward and backward pass take."""
     return launching_slices(setting) & ~setting.slices_in(setting.pieces(STAYS))
+
+
+def ops_of_model(setting: Setting) -> Ops:
+    """All operations but those that a compiled model does not take in."""
+    return np.asarray(~setting.ops_in(setting.pieces(STAYS)))
 
 
 def entering_ns(setting: Setting) -> tuple[float, ...]:

@@ -45,6 +45,5 @@ def outside_operators(look: Look) -> Finding | None:
 
 def _only_once(look: Look, slices: Slices) -> bool:
     """One long stretch in several steps: the next ones need not have any."""
-    host = look.setting.graph.host
-    length = ((host.end - host.start) * host.factor)[slices]
+    length = look.setting.graph.host.now[slices]
     return look.setting.steps > 2 and bool(length.max() > ONCE * length.sum())

@@ -7,7 +7,7 @@ import numpy as np
 from gpuwhy.findings.base import Finding, Look
 from gpuwhy.findings.waste import of_cause, of_waste, towards
 from gpuwhy.roofline.efficiency import Bound
-from gpuwhy.whatif.changes import Change, lasting
+from gpuwhy.whatif.changes import Change, lasting_ns
 
 REACHED = 0.73, 0.84, 0.62
 """Part of a ceiling of compute that large products reach: expected, at best, at worst (H200, bf16 and fp16)."""
@@ -49,6 +49,6 @@ def in_precision(look: Look, precision: str) -> tuple[Change, ...] | None:
         duration = setting.graph.duration.copy()
         later = np.where(slower, now * times, np.minimum(now, new / reached))
         duration[view.row[multiplies]] = np.where(same, now, later)
-        return lasting(setting.ops_of(multiplies), duration / np.maximum(setting.graph.duration, 1.0))
+        return lasting_ns(setting.ops_of(multiplies), duration)
 
     return tuple(change(reached) for reached in REACHED)

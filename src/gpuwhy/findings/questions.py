@@ -21,10 +21,9 @@ from gpuwhy.findings.products import TYPES, in_precision
 from gpuwhy.roofline.waste import Waste
 from gpuwhy.whatif.batch import larger_batch
 from gpuwhy.whatif.changes import Change, composed, lasting, paced, without_host_time
-from gpuwhy.whatif.gains import Gain, gain
+from gpuwhy.whatif.gains import Gain, gain, unpaced_steps
 from gpuwhy.whatif.graph import Graph
 from gpuwhy.whatif.loader import WORKERS
-from gpuwhy.whatif.period import step_ns
 from gpuwhy.whatif.replayed import Replayed
 from gpuwhy.whatif.setting import Setting
 
@@ -136,8 +135,7 @@ def answer(found: Replayed, wastes: Sequence[Waste], questions: Sequence[Questio
     setting = found.setting
     if setting is None or found.bases is None or found.device_ns is None:
         return None
-    graphs = (setting.graph, found.bases.expected.graph)
-    recorded, without = (step_ns(replace(graph, pace_ns=0.0), setting.period) for graph in graphs)
+    recorded, without = unpaced_steps(setting.graph, found.bases)
     look = Look(setting, wastes, recorded, without, found.device_ns, least=0.0)
     mends = _mends(findings(look))
     changes: list[tuple[Change, ...]] = []

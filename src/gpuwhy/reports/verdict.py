@@ -44,7 +44,7 @@ def verdict(
     text, cause = _largest(busy, ledger, rooflines[worst])
     if not findings and any(item.what == "gains" for item in withheld):
         return model.Verdict(text=text, healthy=None, cause=cause)
-    blank = unjudged(ledgers, rooflines) if not findings else None
+    blank = next((item.why for item in withheld if item.what == "healthy"), None)
     if blank is not None:
         return model.Verdict(text=f"{NO_MEND}, but {blank}. {text}", healthy=None, cause=cause)
     if not findings:

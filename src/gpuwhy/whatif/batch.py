@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpuwhy.roofline.arguments import Tensor, arguments
 from gpuwhy.roofline.efficiency import Bound
 from gpuwhy.roofline.view import Group, View
-from gpuwhy.whatif.changes import Change, lasting
+from gpuwhy.whatif.changes import Change, lasting_ns
 from gpuwhy.whatif.graph import Graph
 from gpuwhy.whatif.setting import Setting
 
@@ -48,7 +48,7 @@ def larger_batch(setting: Setting) -> Callable[[float], Change]:
     The device's work grows, and what the host does for each sample.
     """
     each = setting.slices_of("input", "host_compute") & setting.long(COMPUTING_NS)
-    duration_of, recorded = _durations(setting), np.maximum(setting.graph.duration, 1.0)
+    duration_of = _durations(setting)
     everything = np.ones(len(setting.timeline.ops), bool)
 
     def by(times: float) -> Change:
@@ -56,7 +56,7 @@ def larger_batch(setting: Setting) -> Callable[[float], Change]:
 
         def change(graph: Graph) -> Graph:
             longer = replace(graph, host=graph.host.scaled(each, times), pace_ns=graph.pace_ns * times)
-            return lasting(everything, duration / recorded)(longer)
+            return lasting_ns(everything, duration)(longer)
 
         return change
 

@@ -39,9 +39,8 @@ def host_time(slices: Slices, becomes: Callable[[float], float]) -> Change:
     """Host time that takes, in all of a turn, what is made of what it takes now, in ns."""
 
     def change(graph: Graph) -> Graph:
-        host = graph.host
-        now = float(((host.end - host.start) * host.factor)[slices].sum())
-        return replace(graph, host=host.scaled(slices, becomes(now) / now)) if now else graph
+        now = float(graph.host.now[slices].sum())
+        return replace(graph, host=graph.host.scaled(slices, becomes(now) / now)) if now else graph
 
     return change
 
@@ -73,6 +72,11 @@ def without_ops(ops: Ops) -> Change:
 def lasting(ops: Ops, times: NDArray[np.float64] | float) -> Change:
     """Operations that take so many times as long as they do, all alike or each its own."""
     return lambda graph: replace(graph, duration=np.where(ops, graph.duration * times, graph.duration))
+
+
+def lasting_ns(ops: Ops, ns: NDArray[np.float64]) -> Change:
+    """Operations that would take so many ns each, were nothing else changed: as many times as long as recorded."""
+    return lambda graph: lasting(ops, ns / np.maximum(graph.recorded, 1.0))(graph)
 
 
 def without_waits(nodes: NDArray[np.bool_]) -> Change:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuwhy.whatif.changes import Change
 from gpuwhy.whatif.distortion import Distortion, undistorted
@@ -53,6 +53,12 @@ def bases(setting: Setting, distortion: Distortion) -> Bases:
     graphs = [undistorted(setting, factor, distortion.firm) for factor in factors]
     expected, *ends = (Base(graph, step_ns(graph, setting.period)) for graph in graphs)
     return Bases(setting.period, expected, tuple(ends))
+
+
+def unpaced_steps(recorded: Graph, of: Bases) -> tuple[float, float]:
+    """A step as recorded and one without the profiler, in ns, both without a pace that a loader sets."""
+    steps = [step_ns(replace(graph, pace_ns=0.0), of.period) for graph in (recorded, of.expected.graph)]
+    return steps[0], steps[1]
 
 
 def gain(of: Bases, variants: Sequence[Change], samples: float = 1.0) -> Gain:

@@ -93,9 +93,14 @@ class HostTime(Table):
         return place, np.clip(time, self.start[place], self.end[place]) - self.start[place]
 
     @cached_property
+    def now(self) -> NDArray[np.float64]:
+        """What each slice takes now, in ns."""
+        return np.asarray((self.end - self.start) * self.factor)
+
+    @cached_property
     def _before(self) -> NDArray[np.float64]:
         """What all slices before each one take now, and in the end all of them."""
-        return np.concatenate(([0.0], np.cumsum((self.end - self.start) * self.factor)))
+        return np.concatenate(([0.0], np.cumsum(self.now)))
 
     def over(self, spans: Spans) -> NDArray[np.float64]:
         """What the slices take now over some stretches."""

@@ -78,13 +78,13 @@ def replayed(
         return Replayed(error, unexplained, withheld=_no_turn(graph, windows))
     setting = Setting(of, view, turn)
     setting = _paced(setting, step_time_ns)
+    mismatch = _not_theirs(setting, step_time_ns) if step_time_ns is not None else None
+    if mismatch is not None:
+        return Replayed(error, unexplained, withheld=mismatch)
     distortion = calibrate(setting, step_time_ns)
     starts = bases(setting, distortion)
     graph = starts.expected.graph
     alone = step_ns(replace(graph, host=replace(graph.host, factor=graph.host.factor * 0), pace_ns=0.0), turn)
-    mismatch = _not_theirs(setting, step_time_ns) if step_time_ns is not None else None
-    if mismatch is not None:
-        return Replayed(error, unexplained, withheld=mismatch)
     return Replayed(
         error,
         unexplained,

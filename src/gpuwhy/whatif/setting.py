@@ -110,8 +110,7 @@ class Setting:
 
     def host_ns(self, slices: Slices) -> float:
         """What some slices take a step, as recorded, without waits."""
-        host = self.graph.host
-        return float(((host.end - host.start) * host.factor)[slices].sum()) / self.steps
+        return float(self.graph.host.now[slices].sum()) / self.steps
 
     def waited_ns(self, *accounts: str) -> float:
         """What some slices waited a step, in waits that edges explain, as recorded."""
