@@ -6,20 +6,9 @@ from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
+from record_waste import RMSNorm
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-
-
-class RMSNorm(nn.Module):
-    """Written out, as most decoders have it."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = x.float()
-        return (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype) * self.weight
 
 
 class DecoderLayer(nn.Module):

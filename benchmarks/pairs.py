@@ -60,6 +60,30 @@ def in_turns(base: Step, mended: Step, samples: float = 1.0) -> dict[str, Any]:
     }
 
 
+class Rows(torch.utils.data.Dataset):
+    """Items that are made after so many ms of `work`, or of waiting, as for a disk."""
+
+    def __init__(
+        self,
+        make: Callable[[], torch.Tensor],
+        ms: float,
+        waits: bool = False,
+        work: Callable[[], Any] = lambda: None,
+    ) -> None:
+        self.make, self.seconds, self.waits, self.work = make, ms / 1e3, waits, work
+
+    def __len__(self) -> int:
+        return 10**8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        begun = time.perf_counter()
+        if self.waits:
+            time.sleep(self.seconds)
+        while time.perf_counter() - begun < self.seconds:
+            self.work()
+        return self.make()
+
+
 def copied(host: torch.Tensor, ahead: bool) -> Callable[[], torch.Tensor]:
     """A batch that is copied in for each step, from pageable memory; or from pinned memory, a step ahead on a stream of
     its own.

@@ -13,7 +13,6 @@ import io
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from held_out_models import (
     next_token,
     spoken,
 )
-from pairs import Step, copied
+from pairs import Rows, Step, copied
 from record_gains import fixed, record_all
 from torch import nn
 
@@ -76,23 +75,9 @@ def noise(count: int, side: int = 64) -> torch.Tensor:
     return torch.randn(count, 3, side, side)
 
 
-class Rows(torch.utils.data.Dataset):
-    """Made by Python on the host, in so many ms an item."""
-
-    def __init__(self, make: Callable[[], torch.Tensor], ms: float, waits: bool = False) -> None:
-        self.make, self.seconds, self.waits = make, ms / 1e3, waits
-
-    def __len__(self) -> int:
-        return 10**8
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        begun = time.perf_counter()
-        if self.waits:
-            time.sleep(self.seconds)
-        parts = []
-        while time.perf_counter() - begun < self.seconds:
-            parts.append(json.loads(json.dumps({"row": list(range(32))})))
-        return self.make()
+def parsed() -> Any:
+    """Work of Python on the host."""
+    return json.loads(json.dumps({"row": list(range(32))}))
 
 
 def _loaded(rows: Rows, size: int, workers: int) -> Batch:
@@ -104,7 +89,7 @@ def _loaded(rows: Rows, size: int, workers: int) -> Batch:
 
 def rows_in_the_loop(mended: bool) -> Step:
     """Rows parsed in the loop's thread; mended: by eight workers."""
-    rows = Rows(lambda: torch.randint(0, 10_000, (26,)), 0.02)
+    rows = Rows(lambda: torch.randint(0, 10_000, (26,)), 0.02, work=parsed)
     return training(Recommender().cuda(), _loaded(rows, 1024, 8 if mended else 0), clicked)
 
 
@@ -116,7 +101,7 @@ def read_by_two(mended: bool) -> Step:
 
 def decoded_by_two(mended: bool) -> Step:
     """Two workers that decode; mended: ten, which brings little: launching takes longer."""
-    rows = Rows(lambda: torch.randn(80, 400), 2.5)
+    rows = Rows(lambda: torch.randn(80, 400), 2.5, work=parsed)
     return training(Speech().cuda(), _loaded(rows, 32, 10 if mended else 2), spoken)
 
 

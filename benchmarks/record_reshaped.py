@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from pairs import Step, copied
+from pairs import Rows, Step, copied
 from record_gains import Cases, fixed, record_all
 from reshaped_models import GPT, MLP, ConvNet, WrittenOutGELU
 from torch import nn
@@ -69,24 +68,6 @@ def text(count: int, length: int) -> torch.Tensor:
 
 def images(count: int, side: int = 64) -> torch.Tensor:
     return torch.randn(count, 3, side, side)
-
-
-class Rows(torch.utils.data.Dataset):
-    """Made after so many ms, in which it waits, as for a disk, or keeps a core busy, as decoding does."""
-
-    def __init__(self, make: Callable[[], torch.Tensor], ms: float, waits: bool = False) -> None:
-        self.make, self.seconds, self.waits = make, ms / 1e3, waits
-
-    def __len__(self) -> int:
-        return 10**7
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        begun = time.perf_counter()
-        if self.waits:
-            time.sleep(self.seconds)
-        while time.perf_counter() - begun < self.seconds:
-            pass
-        return self.make()
 
 
 def io_workers(mended: bool) -> Step:
