@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from gpuwhy.commands import ceilings, demo, explain
+from gpuwhy.commands import ceilings, demo, explain, run
 from gpuwhy.errors import GpuwhyError
 
 INTERNAL_ERROR = 1
@@ -23,6 +23,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("explain", short_help="Say where each GPU's time went, from PyTorch profiles.")(explain.explain)
+app.command(
+    "run",
+    short_help="Run a program, unchanged, and say why its GPU is not doing more.",
+    context_settings={"allow_interspersed_args": False},
+)(run.run)
 app.command("demo")(demo.demo)
 app.command("ceilings", short_help="Measure what this GPU can really reach, and keep it.")(ceilings.ceilings)
 

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gpuwhy.errors import EXPLAINED, LEDGER_WITHHELD, GpuwhyError
 
@@ -58,14 +58,19 @@ def write(text: str, output: str | None = None) -> None:
 
 
 def _text(report: Report, output: str | None, color: bool | None) -> str:
+    is_file = output is not None and output != "-"
+    return text_for(report, None if is_file else sys.stdout, color, is_file)
+
+
+def text_for(report: Report, stream: TextIO | None, color: bool | None, is_file: bool = False) -> str:
+    """The report as text, as wide and as coloured as where it goes."""
     import io
 
     from rich.console import Console
 
     from gpuwhy.reports.text import render
 
-    is_file = output is not None and output != "-"
-    is_terminal = not is_file and sys.stdout is not None and sys.stdout.isatty()
+    is_terminal = stream is not None and stream.isatty()
     page = io.StringIO()
     console = Console(
         file=page,

@@ -48,6 +48,8 @@ class Plan:
     warm_s: float = 1.0
     start_s: float = 600.0
     """A program that is not ready, or takes longer for a block, is given up."""
+    early: bool = True
+    """Stop as soon as it is known; otherwise all rounds are made, and a plain bootstrap of them is fair, too."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ def compare(
             rounds.append(Round((first, second, third, last)))
             so_far = judge(rounds, steps, plan)
             on_round(so_far)
-            if so_far.answer != "cannot tell" or len(rounds) >= plan.rounds:
+            known = plan.early and so_far.answer != "cannot tell"
+            if known or len(rounds) >= plan.rounds:
                 return so_far
 
 

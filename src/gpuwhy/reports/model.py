@@ -10,6 +10,7 @@ import msgspec
 
 from gpuwhy.reports.findings_model import FindingInfo, ReplayInfo, TogetherInfo, WhatIfInfo
 from gpuwhy.reports.roofline_model import RooflineInfo
+from gpuwhy.reports.run_model import RunInfo
 
 
 class SourceInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,6 +195,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     what_if: WhatIfInfo | None
     """The answer to the user's own question, for that device; null where none was asked or gains are withheld."""
     withheld: list[Withheld]
+    run: RunInfo | None = None
+    """What only a run of the program can tell; null in a report on profiles."""
 
     @property
     def sound(self) -> bool:

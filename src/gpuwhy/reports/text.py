@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gpuwhy.ledger.accounts import within
-from gpuwhy.reports import model, text_findings
+from gpuwhy.reports import model, text_findings, text_run
 from gpuwhy.reports.beside import mostly_next_to
 from gpuwhy.reports.text_roofline import section, use_line
 from gpuwhy.reports.words import clean, kernel_name, meaning, ms, shorten, size
@@ -62,14 +62,12 @@ class _Page:
 
     def render(self) -> None:
         report = self.report
-        names = sorted({name or "GPU not named" for name in report.source.devices})
-        files = report.source.files
-        about = f" · PyTorch profile ({report.source.era}) · {clean(', '.join(names))}"
-        what = clean(files[0]) if len(files) == 1 else f"{len(files)} files"
-        self.line(_tail(what, max(self.width - len(about), 10)) + about, style="dim")
+        self.line(_about(report, self.width), style="dim")
         self.line()
+        self.lines(text_run.headline(report))
         self.paragraph(report.verdict.text, style="bold")
         self.line()
+        self.lines(text_run.ledger(report))
         self.lines(text_findings.question(report))
         self.lines(text_findings.headline(report))
         devices = report.devices
@@ -136,6 +134,8 @@ class _Page:
         self.line()
 
     def trust(self) -> None:
+        if not self.report.trust:
+            return
         told = [check for check in self.report.trust if check.level != "ok"]
         if not told:
             self.line(f"This profile passed all {len(self.report.trust)} checks of its own soundness.", style="dim")
@@ -294,6 +294,19 @@ class _Section:
         if self.device.roofline is None:
             return
         page.lines(section(self.device.roofline, self.parts, bool(self.steps)))
+
+
+def _about(report: model.Report, width: int) -> str:
+    """What the report is of."""
+    names = sorted({name or "GPU not named" for name in report.source.devices})
+    devices = f" · {clean(', '.join(names))}" if names else ""
+    if report.run is not None:
+        what, about = clean(" ".join(report.run.command)), f"{devices} · {clean(report.run.folder)}"
+        return shorten(what, max(width - len(about), 20)) + about
+    files = report.source.files
+    about = f" · PyTorch profile ({report.source.era}){devices}"
+    what = clean(files[0]) if len(files) == 1 else f"{len(files)} files"
+    return _tail(what, max(width - len(about), 10)) + about
 
 
 def _label(report: model.Report, device: model.DeviceReport) -> str:

@@ -1,0 +1,188 @@
+"""`gpuwhy run`: run a program unchanged, and say why its GPU is not doing more."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpuwhy.commands.options import Color
+from gpuwhy.errors import GpuwhyError
+
+if TYPE_CHECKING:
+    from gpuwhy.run.folder import RunFile
+
+EPILOG = """Examples:
+
+  gpuwhy run train.py --lr 3e-4                  with the Python that runs gpuwhy
+
+  gpuwhy run -m package.train --lr 3e-4
+
+  gpuwhy run -- torchrun --nproc-per-node 8 train.py      any command; each of its ranks is measured
+
+  gpuwhy run --at-step 1000 --profile-steps 10 train.py
+
+  gpuwhy run --no-profile train.py               counters, steps and input only
+
+  gpuwhy run --report-fd 3 train.py 3>report.txt
+
+Options of gpuwhy stand before the script; what follows it is the script's own.
+The program's output, exit status and signals are what they are without gpuwhy.
+The report goes to standard error when the program has ended, and stays in
+.gpuwhy/: gpuwhy explain .gpuwhy/RUN prints it again.
+
+Exit status: that of the program; 127 if it cannot be found."""
+
+
+def run(
+    context: typer.Context,
+    program: Annotated[list[str] | None, typer.Argument(metavar="SCRIPT|COMMAND [ARGS]...", show_default=False)] = None,
+    module: Annotated[
+        str | None, typer.Option("-m", metavar="MODULE", help="Run a module, as python -m does.")
+    ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile/--no-profile", help="Record a few steps with torch's profiler.")
+    ] = True,
+    profile_steps: Annotated[
+        int, typer.Option("--profile-steps", metavar="N", min=2, max=1000, help="How many steps to record.")
+    ] = 6,
+    at_step: Annotated[
+        int | None,
+        typer.Option("--at-step", metavar="N", min=0, help="Record from this step on; by default once steps are steady."),
+    ] = None,
+    again_after: Annotated[
+        float,
+        typer.Option(
+            "--again-after",
+            metavar="MINUTES",
+            min=0.1,
+            help="Record again when throughput has fallen by 10 % from its best, at most this often.",
+        ),
+    ] = 10.0,
+    folder: Annotated[
+        str | None, typer.Option("--folder", metavar="DIR", help="Where runs are kept, instead of .gpuwhy.")
+    ] = None,
+    report_fd: Annotated[
+        int | None,
+        typer.Option("--report-fd", metavar="N", min=0, help="Write the report to this open file, not to stderr."),
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file, not to stderr.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON (docs/report.md).")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write no report; it is kept all the same.")] = False,
+    color: Color = None,
+) -> None:
+    """Run a program, unchanged, and say why its GPU is not doing more."""
+    from gpuwhy.run import launch
+    from gpuwhy.run.folder import make
+
+    command = _command(program or [], module)
+    if report_fd is not None:
+        _check_open(report_fd)
+    options: dict[str, Any] = {"profile": profile, "profile_steps": profile_steps, "at_step": at_step}
+    place, about = make(command, options, folder)
+    try:
+        returncode = _watched(command, place, about, 60 * again_after)
+    except GpuwhyError:
+        _remove(place)
+        raise
+    if not quiet:
+        _report(place, output, report_fd, as_json, color)
+    launch.leave(returncode)
+
+
+def _command(program: list[str], module: str | None) -> list[str]:
+    """What to start."""
+    if module is not None:
+        return [sys.executable, "-m", module, *program]
+    if not program:
+        raise GpuwhyError("no program given", hint="gpuwhy run train.py [ARGS]; gpuwhy run --help has more")
+    first = program[0]
+    if _is_command(program):
+        return program
+    if not os.path.exists(first):
+        raise GpuwhyError(
+            f"{first}: no such file", hint=f"for a command and not a script: gpuwhy run -- {first} …", exit_code=127
+        )
+    return [sys.executable, *program]
+
+
+def _is_command(program: list[str]) -> bool:
+    """Whether the words after `run` are a command: `--` stands before it, or it is an executable that is no script."""
+    words = sys.argv[1:]
+    if "--" in words and words[words.index("--") + 1 :] == program:
+        return True
+    import shutil
+
+    first = program[0]
+    return not first.endswith((".py", ".pyw")) and not os.path.isfile(first) and shutil.which(first) is not None
+
+
+def _watched(command: list[str], place: Path, about: RunFile, again_s: float) -> int:
+    """Start the program, wait for it, and write down how it ended."""
+    from gpuwhy.run import launch
+    from gpuwhy.run.folder import write
+    from gpuwhy.run.supervise import Supervisor
+
+    process = launch.start(command, place)
+    about.pid = process.pid
+    write(place, about)
+    with Supervisor(place, process.pid, again_s):
+        returncode = launch.wait(process)
+    about.ended_ns = time.monotonic_ns()
+    about.exit_status = returncode if returncode >= 0 else 128 - returncode
+    about.signal = -returncode if returncode < 0 else None
+    write(place, about)
+    return returncode
+
+
+def _check_open(number: int) -> None:
+    try:
+        os.fstat(number)
+    except OSError:
+        raise GpuwhyError(
+            f"--report-fd {number}: no such open file", hint=f"open it in the shell: gpuwhy run --report-fd {number} … {number}>report.txt"
+        ) from None
+
+
+def _report(place: Path, output: str | None, report_fd: int | None, as_json: bool, color: bool | None) -> None:
+    """Explain the run, keep the report, and write it; the program's exit status counts, whatever happens here."""
+    from gpuwhy.reports.json import encode
+    from gpuwhy.run.analyse import explain_run
+
+    try:
+        report = explain_run(place)
+        text = encode(report)
+        (place / "report.json").write_text(text, encoding="utf-8")
+    except (GpuwhyError, OSError) as error:
+        typer.echo(f"gpuwhy: no report: {error}", err=True)
+        return
+    if not as_json:
+        from gpuwhy.commands.output import text_for
+
+        text = text_for(report, sys.stderr if output is None and report_fd is None else None, color)
+    try:
+        if output is not None:
+            Path(output).write_text(text, encoding="utf-8")
+        elif report_fd is not None:
+            with os.fdopen(os.dup(report_fd), "w", encoding="utf-8", errors="replace") as file:
+                file.write(text)
+        elif sys.stderr is not None:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+    except OSError as error:
+        typer.echo(f"gpuwhy: the report cannot be written: {error.strerror}; it is kept in {place}", err=True)
+
+
+def _remove(place: Path) -> None:
+    import shutil
+
+    shutil.rmtree(place, ignore_errors=True)
+
+
+run.__doc__ = f"{run.__doc__}\n\n\b\n" + EPILOG.replace("\n\n", "\n") if run.__doc__ else EPILOG

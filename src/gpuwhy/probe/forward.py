@@ -1,0 +1,127 @@
+"""Calls of models from outside of any other: the steps of loops without an optimizer, and what a step's samples are.
+
+The watching of calls ends with the first step of an optimizer, so that a training loop does not pay for it.
+"""
+
+from __future__ import annotations
+
+import time
+from threading import get_ident
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from . import format as kinds
+from .loader import size
+from .wrap import hide, timed
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
+_recorder: Any = None
+_original: Any = None
+_inside = False
+_generating = 0
+
+
+def hook_module(recorder: Recorder, module: ModuleType) -> None:
+    """Watch calls of modules, and whether they train."""
+    global _recorder, _original  # noqa: PLW0603 – the function below can have no closure
+    import sys
+
+    _hook_modes(recorder, module.Module)
+    if "torch._dynamo.utils" in sys.modules or _original is not None:
+        return  # the compiler has seen the function that it takes for the usual one
+    _recorder, _original = recorder, module.Module.__call__
+    module.Module.__call__ = _call
+
+
+def stop_watching() -> None:
+    """From now on a call costs what it always did. The function stays the same object: the compiler compares it."""
+    if _original is not None and _call.__code__ is not _original.__code__:
+        _call.__code__ = _original.__code__
+
+
+def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    global _inside  # noqa: PLW0603
+    try:
+        if _inside:
+            return _original(self, *args, **kwargs)
+        _inside = True
+        try:
+            _recorder.guard(_called, self, args, kwargs)
+            return _original(self, *args, **kwargs)
+        finally:
+            _inside = False
+    except BaseException as error:
+        hide(error)
+        raise
+
+
+def _called(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """A model is called."""
+    import torch
+
+    if torch.compiler.is_compiling():
+        return
+    now = time.monotonic_ns()
+    trains = module.training and torch.is_grad_enabled()
+    samples, tokens, how = size(kwargs) if kwargs and "input_ids" in kwargs else size((args, kwargs))
+    if trains:
+        _recorder.optimizer_expected = True
+    # The first model that is called: of several, that tells one turn of the loop from the next.
+    _recorder.boundary(kinds.TOKEN if _generating else kinds.CALL, module, now)
+    _recorder.journal.record(
+        kinds.FORWARD, kinds.GRAD if trains else 0, how, get_ident(), now, now, samples, tokens
+    )
+
+
+def _hook_modes(recorder: Recorder, module: Any) -> None:
+    mode = True
+
+    def after(start: int, _: int, __: Any, ___: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        nonlocal mode
+        wanted = bool(args[1] if len(args) > 1 else kwargs.get("mode", True))
+        if wanted != mode:
+            mode = wanted
+            recorder.guard(
+                recorder.journal.record, kinds.EVALUATION, 0, 0, get_ident(), start, start, int(not wanted), 0
+            )
+
+    timed(module, "train", after)
+
+
+def hook_graphs(recorder: Recorder, module: ModuleType) -> None:
+    """Watch replays of CUDA graphs: the steps of a loop that does nothing else."""
+
+    def before(graph: Any) -> None:
+        recorder.guard(recorder.boundary, kinds.REPLAY, graph, time.monotonic_ns())
+
+    timed(module.CUDAGraph, "replay", lambda *_: None, before)
+
+
+def hook_generate(recorder: Recorder, module: ModuleType) -> None:
+    """Watch `generate` of Hugging Face's models: each call of the model within it is a step."""
+
+    def before(*args: Any, **kwargs: Any) -> None:
+        global _generating  # noqa: PLW0603
+        _generating += 1
+
+    def after(start: int, end: int, _: Any, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        global _generating  # noqa: PLW0603
+        _generating = max(_generating - 1, 0)
+        recorder.guard(generated, start, end, result, args, kwargs)
+
+    def generated(start: int, end: int, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        out, _, _ = size(getattr(result, "sequences", result))
+        length = _length(getattr(result, "sequences", result))
+        given = _length(kwargs.get("input_ids", kwargs.get("inputs", args[1] if len(args) > 1 else None)))
+        new = out * (length - given) if length >= given >= 0 and out > 0 else -1
+        recorder.journal.record(kinds.GENERATE, 0, 0, get_ident(), start, end, out, new)
+
+    timed(module.GenerationMixin, "generate", after, before)
+
+
+def _length(value: Any) -> int:
+    """The length of sequences, -1 where it is not known."""
+    shape = getattr(value, "shape", None)
+    return int(shape[1]) if shape is not None and len(shape) == 2 else -1

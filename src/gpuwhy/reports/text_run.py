@@ -1,0 +1,94 @@
+"""What a run of the program told, as lines for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuwhy.reports import model
+from gpuwhy.reports.run_model import RunInfo, Throughput
+from gpuwhy.reports.text_findings import Line
+from gpuwhy.reports.words import ms, number
+
+LEAST_SHARE = 0.005
+
+PHASES = {
+    "start_up/before_python": "until Python started",
+    "start_up/before_torch": "the program's start, before torch",
+    "start_up/import_torch": "importing torch",
+    "start_up/set_up": "from there to the first step",
+    "no_steps": "no steps were seen",
+    "not_watched": "nothing was seen of the program",
+    "warm_up": "first steps, slower than the rest",
+    "steady": "steps",
+    "input": "waiting for the data loader",
+    "gc": "Python's garbage collection",
+    "evaluation": "models in evaluation mode",
+    "compile": "compiling",
+    "checkpoint": "saving",
+    "profile": "gpuwhy's own profiler",
+    "spike": "steps of over twice the usual: what they took beyond it",
+    "shut_down": "after the last step",
+    "other": "anything else",
+}
+
+
+def headline(report: model.Report) -> Iterator[Line]:
+    """Real throughput, first of all."""
+    run = report.run
+    if run is None:
+        return
+    yield "head", "what it did", ""
+    of = run.throughput
+    if of is None:
+        yield "row", _how(run), ""
+        return
+    if of.samples_per_s is not None:
+        yield "row", f"samples a second ({of.samples_by})", number(of.samples_per_s)
+    if of.tokens_per_s is not None:
+        yield "row", "tokens a second", number(of.tokens_per_s)
+    yield "row", f"steps a second (told by: {of.steps_by})", number(of.steps_per_s)
+    yield "row", f"ms a step, on the {of.clock}'s clock: mean (median, 10th to 90th percentile)", _spread(of)
+    if of.input_wait is not None:
+        yield "row", "of these steps the loop waited for its data loader", f"{100 * of.input_wait:.1f} %"
+    apart = [f"{of.startup_steps} of start-up" if of.startup_steps else "", f"{of.profiled_steps} with gpuwhy's profiler" if of.profiled_steps else ""]
+    left = " and ".join(filter(None, apart))
+    yield "row", f"of {of.steady_steps:,} of {of.steps:,} steps" + (f", without {left}" if left else ""), ""
+    yield "row", _how(run), ""
+
+
+def _spread(of: Throughput) -> str:
+    step = of.step_ns
+    return f"{ms(step.mean)} ({ms(step.median)}, {ms(step.p10)} to {ms(step.p90)})"
+
+
+def _how(run: RunInfo) -> str:
+    took = f"{run.wall_ns / 1e9:,.1f} s in all"
+    ended = {
+        "ended": "",
+        "failed": f", ended with status {run.exit_status}",
+        "interrupted": ", interrupted",
+        "killed": f", killed by signal {run.signal}",
+        "unknown": ", how it ended is not known",
+    }
+    return took + ended[run.ended]
+
+
+def ledger(report: model.Report) -> Iterator[Line]:
+    """The whole run, account by account."""
+    run = report.run
+    if run is None:
+        return
+    yield "head", "the whole run", f"{'s':>8} {'of wall':>9}"
+    small = 0
+    for phase in run.ledger:
+        if phase.share < LEAST_SHARE:
+            small += phase.ns
+            continue
+        times = f" ({phase.count:,} ×)" if phase.count is not None else ""
+        told = PHASES.get(phase.account, "")
+        yield "row", f"{phase.account:<22} {told}{times}", f"{phase.ns / 1e9:>8.2f} {100 * phase.share:>7.1f} %"
+    if small:
+        yield "row", "smaller", f"{small / 1e9:>8.2f} {100 * small / run.wall_ns:>7.1f} %"
+    for process in run.processes:
+        for note in process.notes:
+            yield "note", f"process {process.pid}: {note}", ""

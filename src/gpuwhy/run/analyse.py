@@ -1,0 +1,204 @@
+"""The folder of a run → the report."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gpuwhy import api
+from gpuwhy.arrays import quantiles
+from gpuwhy.errors import GpuwhyError
+from gpuwhy.probe import format as kinds
+from gpuwhy.reports import model
+from gpuwhy.reports.run_model import Figures, ProcessInfo, RunInfo, Throughput
+from gpuwhy.run import folder as folders
+from gpuwhy.run import journals
+from gpuwhy.run.journals import Journal
+from gpuwhy.run.phases import phases
+from gpuwhy.run.steps import Steps, steps_of
+from gpuwhy.sources.load import Progress
+from gpuwhy.version import __version__
+
+NEARBY = 50
+"""Steps before and after a profile whose time calibrates its replay."""
+Watched = tuple[Journal, Steps]
+
+
+def explain_run(path: Path, on_progress: Progress | None = None, **options: Any) -> model.Report:
+    """Say where a run's time went. `options` are those of `gpuwhy.report` for its profiles.
+
+    Raises GpuwhyError where `path` is no folder of a run.
+    """
+    run = folders.read(path)
+    read = journals.read(path)
+    watched = _workers([(journal, steps) for journal in read if (steps := steps_of(journal)) is not None])
+    ended = _end(run, read)
+    first = watched[0] if watched else None
+    info = RunInfo(
+        folder=str(path),
+        command=run.command,
+        wall_ns=ended - run.begun_ns,
+        exit_status=run.exit_status,
+        signal=run.signal,
+        ended=_how(run),
+        processes=[_process(journal, path) for journal in ([one for one, _ in watched] or read[:1])],
+        throughput=_throughput([steps for _, steps in watched]) if watched else None,
+        ledger=phases(first[0] if first else (read[0] if read else None), first[1] if first else None, run.begun_ns, ended),
+    )
+    explained = _profiles(path, watched, on_progress, options)
+    return msgspec.structs.replace(explained, run=info) if explained is not None else _without_profile(info)
+
+
+def _workers(found: Sequence[Watched]) -> list[Watched]:
+    """The processes that do the work: of those that made steps, all ranks, or else the one with most steps."""
+    ranked = [one for one in found if one[0].rank is not None]
+    if ranked:
+        best: dict[int, Watched] = {}
+        for journal, steps in ranked:
+            rank = journal.rank or 0
+            if rank not in best or len(steps) > len(best[rank][1]):
+                best[rank] = journal, steps
+        return [best[rank] for rank in sorted(best)]
+    return sorted(found, key=lambda one: -len(one[1]))[:1]
+
+
+def _end(run: folders.RunFile, read: Sequence[Journal]) -> int:
+    """When the run ended: as gpuwhy saw it, else the last that a process wrote."""
+    if run.ended_ns is not None:
+        return run.ended_ns
+    last = [int(journal.records["end"].max()) for journal in read if len(journal.records)]
+    last += [int(note["t"]) for journal in read for note in journal.notes if isinstance(note.get("t"), int)]
+    return max([*last, run.begun_ns + 1])
+
+
+def _how(run: folders.RunFile) -> str:
+    if run.exit_status is None:
+        return "unknown"
+    if run.signal is not None:
+        return "interrupted" if run.signal == signal.SIGINT else "killed"
+    return "failed" if run.exit_status else "ended"
+
+
+def _process(journal: Journal, path: Path) -> ProcessInfo:
+    steps = journal.noted("end")
+    torch = journal.noted("torch")
+    notes = [f"the probe switched itself off: {note.get('error')}" for note in journal.noted("failed")]
+    notes += [f"no profile was recorded: {note.get('why')}" for note in journal.noted("aside")]
+    notes += [str(note.get("what")) for note in journal.noted("missing")]
+    return ProcessInfo(
+        pid=journal.pid,
+        rank=journal.rank,
+        steps=int(steps[-1].get("steps") or 0) if steps else len(journal.steps),
+        torch=str(torch[0].get("version")) if torch else None,
+        profiles=[str(note.get("file")) for note in journal.noted("profile") if _there(path, note) is not None],
+        notes=notes + ([journal.damage] if journal.damage else []),
+    )
+
+
+def _throughput(ranks: Sequence[Steps]) -> Throughput:
+    first = ranks[0]
+    steady = first.steady if first.steady.any() else ~first.profiled if (~first.profiled).any() else first.steady | True
+    length = first.length[steady].astype(np.float64)
+    total = float(length.sum()) / 1e9
+    median, low, high = quantiles(first.spread[steady].astype(np.float64), (0.5, 0.1, 0.9)).tolist()
+    samples, tokens = (_each(ranks, name) for name in ("samples", "tokens"))
+    own = first.samples[steady]
+    return Throughput(
+        steps_by=kinds.ANCHORS[first.anchor],
+        steps=len(first),
+        steady_steps=int(steady.sum()),
+        startup_steps=int(first.startup.sum()),
+        profiled_steps=int(first.profiled.sum()),
+        clock="device" if (first.device_ns[steady] >= 0).mean() > 0.5 else "host",
+        step_ns=Figures(mean=float(length.mean()), median=median, p10=low, p90=high),
+        steps_per_s=len(length) / total,
+        samples_per_step=float(own.mean()) if (own >= 0).all() else None,
+        samples_per_s=samples,
+        tokens_per_s=tokens,
+        samples_by=first.how_samples,
+        input_wait=float(first.waited_ns[steady].sum() / first.host_ns[steady].sum()) if first.waited_ns.any() else None,
+    )
+
+
+def _each(ranks: Sequence[Steps], name: str) -> float | None:
+    """Samples or tokens a second, of all ranks together."""
+    total = 0.0
+    for steps in ranks:
+        steady = steps.steady
+        of = getattr(steps, name)[steady]
+        if not len(of) or (of < 0).any():
+            return None
+        total += float(of.sum()) / (float(steps.length[steady].sum()) / 1e9)
+    return total
+
+
+def _there(path: Path, note: dict[str, Any]) -> Path | None:
+    """The file of a profile, within the folder of the run."""
+    name = note.get("file")
+    if not isinstance(name, str) or Path(name).is_absolute() or ".." in Path(name).parts:
+        return None
+    found = path / name
+    if not found.is_file():
+        found = found.with_name(f"{found.name}.gz")
+    return found if found.is_file() else None
+
+
+def _profiles(
+    path: Path, watched: Sequence[Watched], on_progress: Progress | None, options: dict[str, Any]
+) -> model.Report | None:
+    """The report of the newest profiles, one of each rank, calibrated by the steps around them."""
+    found = []
+    for journal, steps in watched:
+        notes = [(place, note) for note in journal.noted("profile") if (place := _there(path, note)) is not None]
+        if notes:
+            found.append((*notes[-1], steps))
+    if not found:
+        return None
+    calibrated = _step_time(found[0][2], found[0][1])
+    try:
+        timeline = api.load(*(str(place) for place, _, _ in found), on_progress=on_progress)
+        return api.report(
+            timeline,
+            options.get("chosen") or api.selection(None, None),
+            options.get("device"),
+            options.get("top", 3),
+            options.get("samples"),
+            options.get("step_time") or calibrated,
+            options.get("what_if"),
+        )
+    except GpuwhyError:
+        return None
+
+
+def _step_time(steps: Steps, note: dict[str, Any]) -> float | None:
+    """Seconds that a step takes without the profiler, near the profile; None where nothing near it was steady."""
+    first = note.get("first")
+    if not isinstance(first, int):
+        return None
+    rows = np.flatnonzero(steps.steady)
+    near = rows[np.argsort(np.abs(steps.number[rows] - first), kind="stable")[:NEARBY]]
+    return float(steps.length[near].mean()) / 1e9 if len(near) else None
+
+
+def _without_profile(info: RunInfo) -> model.Report:
+    """A report of what the probe and the counters told."""
+    return model.Report(
+        gpuwhy=__version__,
+        source=model.SourceInfo(format="run", era="", files=[], devices=[], ranks=[], events=0),
+        window=model.WindowInfo(start_ns=0, end_ns=0, steps=None, how="all", origin_ns=0),
+        step=model.StepInfo(count=0, median_ns=None, p10_ns=None, p90_ns=None, unprofiled_ns=None, samples=None),
+        devices=[],
+        trust=[],
+        replay=None,
+        verdict=model.Verdict(text="No verdict: no profile of GPU work was recorded.", healthy=None, cause=None),
+        findings=[],
+        together=None,
+        what_if=None,
+        withheld=[],
+        run=info,
+    )

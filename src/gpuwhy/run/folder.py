@@ -1,0 +1,110 @@
+"""The folder of a run, `.gpuwhy/NAME/`: what lies where in it.
+
+run.json         the command, when it began and ended, how it ended
+options.json     what the probe shall do
+control          a number: how many profiles were asked for
+counters.jsonl   what the devices and processes did, sampled from outside (`watch.py`)
+processes/       the journals of the watched processes: records and notes
+profiles/        what torch's profiler recorded
+problems.txt     what went wrong before a probe could say it in its journal
+report.json      the report
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpuwhy.errors import GpuwhyError
+
+HOME = ".gpuwhy"
+KEPT = 3
+"""Profiles of a process that are kept, the newest."""
+
+
+class RunFile(msgspec.Struct, kw_only=True):
+    """`run.json`."""
+
+    version: str
+    command: list[str]
+    folder: str
+    begun_ns: int
+    """CLOCK_MONOTONIC, as all times of a run."""
+    begun_time_ns: int
+    """The same on the clock of the day."""
+    ended_ns: int | None = None
+    exit_status: int | None = None
+    """As a shell sees it; of a program that a signal ended, 128 + its number."""
+    signal: int | None = None
+    pid: int | None = None
+    cores: float | None = None
+
+
+def make(command: list[str], options: dict[str, Any], where: str | None = None) -> tuple[Path, RunFile]:
+    """A new folder, and its run.json. Raises GpuwhyError if it cannot be made."""
+    from gpuwhy.version import __version__
+
+    home = Path(where) if where else Path(HOME)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", os.path.splitext(os.path.basename(_program(command)))[0])[:40] or "run"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        ignore = home / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
+        folder = _fresh(home, f"{stamp}-{name}").resolve()
+        for part in ("processes", "profiles"):
+            (folder / part).mkdir()
+        (folder / "control").write_bytes(bytes(8))
+        (folder / "options.json").write_bytes(msgspec.json.encode(options))
+        run = RunFile(
+            version=__version__,
+            command=command,
+            folder=str(folder),
+            begun_ns=time.monotonic_ns(),
+            begun_time_ns=time.time_ns(),
+        )
+        write(folder, run)
+    except OSError as error:
+        raise GpuwhyError(
+            f"{home}: a folder for the run cannot be made: {error.strerror or error}", hint="name another with --folder"
+        ) from None
+    return folder, run
+
+
+def _program(command: list[str]) -> str:
+    """The word of a command that says most about it: the script."""
+    return next((word for word in command if word.endswith(".py")), command[-1] if "-m" in command else command[0])
+
+
+def _fresh(home: Path, name: str) -> Path:
+    for number in range(1, 1000):
+        folder = home / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir()
+            return folder
+        except FileExistsError:
+            continue
+    raise OSError(f"{name} is there a thousand times")
+
+
+def write(folder: Path, run: RunFile) -> None:
+    """Write run.json, whole or not at all."""
+    part = folder / "run.json.part"
+    part.write_bytes(msgspec.json.encode(run))
+    part.replace(folder / "run.json")
+
+
+def read(folder: Path) -> RunFile:
+    """Read run.json. Raises GpuwhyError where this is no folder of a run."""
+    try:
+        return msgspec.json.decode((folder / "run.json").read_bytes(), type=RunFile)
+    except (OSError, msgspec.DecodeError) as error:
+        raise GpuwhyError(
+            f"{folder}: not the folder of a run: {error}", hint="gpuwhy run makes them: .gpuwhy/…"
+        ) from None

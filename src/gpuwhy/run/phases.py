@@ -1,0 +1,134 @@
+"""The whole run on the coarse scale: each nanosecond from start to end in one account.
+
+What lies within something else belongs to the inner one: a checkpoint during an evaluation is a checkpoint.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.arrays import quantiles, unique
+from gpuwhy.probe import format as kinds
+from gpuwhy.reports.run_model import Phase
+from gpuwhy.run.journals import Journal
+from gpuwhy.run.steps import SPIKE, Steps
+
+Spans = NDArray[np.int64]
+"""Rows of [start, end)."""
+
+
+def phases(journal: Journal | None, steps: Steps | None, begun: int, ended: int) -> list[Phase]:
+    """The accounts of a run from `begun` to `ended` (ns), as its first rank saw it; they sum to that time."""
+    layers = _layers(journal, steps, begun, ended) if journal is not None else [("not_watched", _spans([(begun, ended)]))]
+    times = unique(np.concatenate([np.array([begun, ended]), *(spans.ravel() for _, spans in layers)]))
+    times = times[(times >= begun) & (times <= ended)]
+    owner = np.full(max(len(times) - 1, 0), -1)
+    for number, (_, spans) in enumerate(layers):
+        owner[_covered(times, spans)] = number
+    length = np.diff(times)
+    found = []
+    for number, (account, spans) in enumerate(layers):
+        ns = int(length[owner == number].sum())
+        if ns:
+            found.append(Phase(account=account, ns=ns, share=ns / (ended - begun), count=_count(account, spans)))
+    rest = int(length[owner < 0].sum())
+    if rest:
+        found.append(Phase(account="other", ns=rest, share=rest / (ended - begun)))
+    return sorted(found, key=lambda phase: -phase.ns)
+
+
+COUNTED = ("evaluation", "checkpoint", "compile", "profile", "gc", "spike", "steady", "warm_up")
+
+
+def _count(account: str, spans: Spans) -> int | None:
+    return len(spans) if account in COUNTED else None
+
+
+def _layers(journal: Journal, steps: Steps | None, begun: int, ended: int) -> list[tuple[str, Spans]]:
+    """Accounts with their spans, what lies outside first."""
+    told = {note["note"]: note for note in reversed(journal.notes) if isinstance(note.get("note"), str)}
+    probe = _time(told.get("begin"), begun)
+    torch = told.get("torch")
+    importing = _time(torch, probe, "begun")
+    imported = _time(torch, importing)
+    layers = [("start_up/before_python", [(begun, probe)])]
+    first = int(steps.edge[0]) if steps is not None else ended
+    layers.append(("start_up/before_torch", [(probe, importing)]))
+    layers.append(("start_up/import_torch", [(importing, imported)]))
+    layers.append(("start_up/set_up" if steps is not None else "no_steps", [(imported, first)]))
+    found = [(account, _spans(spans)) for account, spans in layers]
+    if steps is not None:
+        found += _of_steps(steps, ended)
+    found += _of_records(journal, steps, ended)
+    return found
+
+
+def _of_steps(steps: Steps, ended: int) -> list[tuple[str, Spans]]:
+    edges = np.stack([steps.edge[:-1], steps.edge[1:]], axis=1)
+    last = int(steps.edge[-1])
+    found = [
+        ("shut_down", _spans([(last, ended)])),
+        ("steady", edges[~steps.startup]),
+        ("warm_up", edges[steps.startup]),
+    ]
+    steady = steps.steady
+    if steady.any():
+        usual = round(quantiles(steps.length[steady], (0.5,))[0])
+        long = steady & (steps.length > SPIKE * usual) & (steps.host_ns > usual)
+        spans = edges[long].copy()
+        spans[:, 0] += usual  # what it took beyond the usual
+        found.append(("spike", spans))
+    return found
+
+
+def _of_records(journal: Journal, steps: Steps | None, ended: int) -> list[tuple[str, Spans]]:
+    found = []
+    for account, kind in (
+        ("input", kinds.LOADER),
+        ("gc", kinds.COLLECTION),
+        ("evaluation", 0),
+        ("compile", kinds.COMPILE),
+        ("checkpoint", kinds.CHECKPOINT),
+        ("profile", kinds.PROFILE),
+    ):
+        if account == "evaluation":
+            spans = _evaluations(journal, steps, ended)
+        else:
+            records = journal.of(kind)
+            spans = np.stack([records["start"], records["end"]], axis=1).astype(np.int64)
+        found.append((account, spans))
+    return found
+
+
+def _evaluations(journal: Journal, steps: Steps | None, ended: int) -> Spans:
+    """From when a training model is put into evaluation mode to when it trains again, or a step begins."""
+    if steps is None or steps.anchor != kinds.OPTIMIZER:
+        return _spans([])
+    marks = journal.of(kinds.EVALUATION)
+    spans = []
+    for place, mark in enumerate(marks):
+        if not mark["value"] or not steps.edge[0] <= mark["start"] <= steps.edge[-1]:
+            continue
+        following = marks[place + 1]["start"] if place + 1 < len(marks) else ended
+        step = np.searchsorted(steps.edge, mark["start"], side="right")
+        bound = int(steps.edge[step]) if step < len(steps.edge) else ended
+        spans.append((int(mark["start"]), min(int(following), bound)))
+    return _spans(spans)
+
+
+def _time(note: dict[str, object] | None, otherwise: int, name: str = "t") -> int:
+    value = note.get(name) if note is not None else None
+    return value if isinstance(value, int) else otherwise
+
+
+def _spans(pairs: list[tuple[int, int]]) -> Spans:
+    return np.array([pair for pair in pairs if pair[1] > pair[0]], np.int64).reshape(-1, 2)
+
+
+def _covered(times: NDArray[np.int64], spans: Spans) -> NDArray[np.bool_]:
+    """Which of the stretches between times lie within any span."""
+    change = np.zeros(len(times) + 1, np.int64)
+    np.add.at(change, np.searchsorted(times, spans[:, 0]), 1)
+    np.add.at(change, np.searchsorted(times, spans[:, 1]), -1)
+    return np.asarray(np.cumsum(change)[: len(times) - 1] > 0)

@@ -1,0 +1,169 @@
+"""What gpuwhy's own process does while the program runs: samples counters, and asks for further profiles.
+
+All of it in one thread beside the one that waits for the program: a driver that hangs must not keep that from ending.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwhy.run.folder import KEPT
+from gpuwhy.run.gpus import find_gpus
+from gpuwhy.run.watch import Watch
+
+EVERY_S = 0.5
+ENDING_S = 2.0
+"""How long the thread is waited for at the end."""
+MOST_DETAILED = 16
+"""Processes whose threads are looked at."""
+SPAN_S = 30.0
+"""Throughput is compared over spans of so long."""
+FALLEN = 0.9
+"""Throughput below this part of its best is worth another profile."""
+LEAST_STEPS = 20
+
+
+class Supervisor:
+    """`with Supervisor(folder, pid, again_s): …` for as long as the program runs."""
+
+    def __init__(self, folder: Path, pid: int, again_s: float) -> None:
+        self.folder, self.pid, self.again_s = folder, pid, again_s
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self._run, name="gpuwhy-supervisor", daemon=True)
+        self.asked_at = time.monotonic()
+        self.asked = 0
+        self.problem: str | None = None
+
+    def __enter__(self) -> Supervisor:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        self.thread.join(ENDING_S)
+
+    def _run(self) -> None:
+        gpus, _ = find_gpus()
+        listening = _listen(self.folder / "socket")
+        speed = Speed()
+        with Watch(self.folder / "counters.jsonl", self.pid, gpus) as watch:
+            while True:
+                watch.sample(self._detailed())
+                self.problem = watch.problem
+                if listening is not None and _is_asked(listening):
+                    self.ask()
+                if speed.has_fallen(self.folder) and time.monotonic() - self.asked_at > self.again_s:
+                    self.ask()
+                    speed = Speed()
+                _forget_old(self.folder / "profiles")
+                if self.stopping.wait(EVERY_S):
+                    break
+            watch.sample(self._detailed())
+        if listening is not None:
+            listening.close()
+            with suppress(OSError):
+                (self.folder / "socket").unlink()
+        if gpus is not None:
+            gpus.close()
+
+    def ask(self) -> None:
+        """Have every watched process record another profile."""
+        self.asked += 1
+        self.asked_at = time.monotonic()
+        with suppress(OSError), open(self.folder / "control", "r+b") as file:  # not anew: the probe has it mapped
+            file.write(self.asked.to_bytes(8, "little"))
+
+    def _detailed(self) -> list[int]:
+        """The processes that make steps."""
+        names = sorted(path.name for path in (self.folder / "processes").glob("*.steps"))
+        return [int(name.partition("-")[0]) for name in names[:MOST_DETAILED]]
+
+
+class Speed:
+    """Steps a second of the run's busiest process, span by span."""
+
+    def __init__(self) -> None:
+        self.begun = time.monotonic_ns()
+        self.best = 0.0
+
+    def has_fallen(self, folder: Path) -> bool:
+        """Whether the last span was slower than the best one by much; asked at any time, judged once a span."""
+        now = time.monotonic_ns()
+        if now - self.begun < SPAN_S * 1e9:
+            return False
+        since, self.begun = self.begun, now
+        rate = rate_of(_latest_steps(folder), since)
+        if rate is None:
+            return False
+        fallen = rate < FALLEN * self.best
+        self.best = max(self.best, rate)
+        return fallen
+
+
+def rate_of(steps: NDArray[np.int64], since: int) -> float | None:
+    """Steps a second since a time, by the last step that was seen; None of too few to tell."""
+    recent = steps[steps >= since]
+    if len(recent) < LEAST_STEPS:
+        return None
+    return float((len(recent) - 1) / ((recent[-1] - recent[0]) / 1e9)) if recent[-1] > recent[0] else None
+
+
+def _latest_steps(folder: Path, most: int = 1_000_000) -> NDArray[np.int64]:
+    """The latest steps of the process that made most."""
+    files = list((folder / "processes").glob("*.steps"))
+    if not files:
+        return np.empty(0, np.int64)
+    with suppress(OSError):
+        largest = max(files, key=lambda path: path.stat().st_size)
+        with open(largest, "rb") as file:
+            size = file.seek(0, os.SEEK_END) // 8
+            file.seek(max(size - most, 0) * 8)
+            return np.frombuffer(file.read(min(size, most) * 8), "<i8")
+    return np.empty(0, np.int64)
+
+
+def _listen(path: Path) -> socket.socket | None:
+    """A socket on which another profile can be asked for; none where there can be none (a path too long, say)."""
+    try:
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listening.bind(str(path))
+        os.chmod(path, 0o600)
+        listening.listen(4)
+        listening.setblocking(False)
+    except (OSError, AttributeError):
+        return None
+    return listening
+
+
+def _is_asked(listening: socket.socket) -> bool:
+    """Whether somebody has asked; all who have are answered."""
+    asked = False
+    while True:
+        try:
+            connection, _ = listening.accept()
+        except OSError:
+            return asked
+        asked = True
+        with connection, suppress(OSError):
+            connection.sendall(b"asked\n")
+
+
+def _forget_old(profiles: Path) -> None:
+    """Keep the newest few profiles of each process."""
+    kept: dict[str, list[tuple[int, Path]]] = {}
+    for path in profiles.glob("*.json"):
+        process, _, number = path.stem.rpartition(".")
+        if number.isdigit():
+            kept.setdefault(process, []).append((int(number), path))
+    for some in kept.values():
+        for _, path in sorted(some)[:-KEPT]:
+            with suppress(OSError):
+                path.unlink()
