@@ -25,7 +25,18 @@ def one(folder: str, name: str, out: Path) -> dict[str, Any]:
     begun = time.time()
     program = [str(HERE / "live_case.py"), folder, name]
     done = subprocess.run(
-        [sys.executable, "-m", "gpuwhy", "run", "--json", "--folder", str(runs), "-o", str(out / f"{name}.json"), *program],
+        [
+            sys.executable,
+            "-m",
+            "gpuwhy",
+            "run",
+            "--json",
+            "--folder",
+            str(runs),
+            "-o",
+            str(out / f"{name}.json"),
+            *program,
+        ],
         capture_output=True,
         text=True,
         timeout=300,

@@ -41,9 +41,7 @@ Exit status: that of the program; 127 if it cannot be found."""
 def run(
     context: typer.Context,
     program: Annotated[list[str] | None, typer.Argument(metavar="SCRIPT|COMMAND [ARGS]...", show_default=False)] = None,
-    module: Annotated[
-        str | None, typer.Option("-m", metavar="MODULE", help="Run a module, as python -m does.")
-    ] = None,
+    module: Annotated[str | None, typer.Option("-m", metavar="MODULE", help="Run a module, as python -m does.")] = None,
     profile: Annotated[
         bool, typer.Option("--profile/--no-profile", help="Record a few steps with torch's profiler.")
     ] = True,
@@ -52,7 +50,9 @@ def run(
     ] = 6,
     at_step: Annotated[
         int | None,
-        typer.Option("--at-step", metavar="N", min=0, help="Record from this step on; by default once steps are steady."),
+        typer.Option(
+            "--at-step", metavar="N", min=0, help="Record from this step on; by default once steps are steady."
+        ),
     ] = None,
     again_after: Annotated[
         float,
@@ -146,7 +146,8 @@ def _check_open(number: int) -> None:
         os.fstat(number)
     except OSError:
         raise GpuwhyError(
-            f"--report-fd {number}: no such open file", hint=f"open it in the shell: gpuwhy run --report-fd {number} … {number}>report.txt"
+            f"--report-fd {number}: no such open file",
+            hint=f"open it in the shell: gpuwhy run --report-fd {number} … {number}>report.txt",
         ) from None
 
 

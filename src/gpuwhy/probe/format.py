@@ -10,8 +10,12 @@ from __future__ import annotations
 from struct import Struct
 
 RECORD = Struct("<BBHIqqqq")
-COLUMNS = ("kind", "u1"), ("flags", "u1"), ("detail", "<u2"), ("thread", "<u4"), *(
-    (name, "<i8") for name in ("start", "end", "value", "more")
+COLUMNS = (
+    ("kind", "u1"),
+    ("flags", "u1"),
+    ("detail", "<u2"),
+    ("thread", "<u4"),
+    *((name, "<i8") for name in ("start", "end", "value", "more")),
 )
 """The same, as columns of NumPy."""
 
@@ -34,6 +38,9 @@ EVALUATION = 9
 """`value` 1: a model was put into evaluation mode at `start`; 0: back into training mode."""
 PROFILE = 10
 """gpuwhy's own profiler was on, or being started or stopped. Steps of this time are not the program's."""
+LOCK = 11
+"""The thread of the loop gave Python's lock away at `start`, and had it back at `end`."""
+LAST_KIND = LOCK
 
 GRAD = 1
 """The model was in training mode and gradients were on: an optimizer is to be expected."""

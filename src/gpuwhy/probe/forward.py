@@ -25,7 +25,7 @@ _generating = 0
 
 def hook_module(recorder: Recorder, module: ModuleType) -> None:
     """Watch calls of modules, and whether they train."""
-    global _recorder, _original  # noqa: PLW0603 – the function below can have no closure
+    global _recorder, _original
     import sys
 
     _hook_modes(recorder, module.Module)
@@ -70,9 +70,7 @@ def _called(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         _recorder.optimizer_expected = True
     # The first model that is called: of several, that tells one turn of the loop from the next.
     _recorder.boundary(kinds.TOKEN if _generating else kinds.CALL, module, now)
-    _recorder.journal.record(
-        kinds.FORWARD, kinds.GRAD if trains else 0, how, get_ident(), now, now, samples, tokens
-    )
+    _recorder.journal.record(kinds.FORWARD, kinds.GRAD if trains else 0, how, get_ident(), now, now, samples, tokens)
 
 
 def _hook_modes(recorder: Recorder, module: Any) -> None:

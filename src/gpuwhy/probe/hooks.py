@@ -10,10 +10,10 @@ import atexit
 import gc
 import sys
 import time
-from threading import get_ident
 from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
+from threading import get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 

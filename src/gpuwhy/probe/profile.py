@@ -97,7 +97,7 @@ class Profiling:
             del recent[0]
         if self.at_step is not None:
             return number >= int(self.at_step)
-        if since < SETTLED or self.recorder.optimizer_expected and self.recorder.anchor < kinds.OPTIMIZER:
+        if since < SETTLED or (self.recorder.optimizer_expected and self.recorder.anchor < kinds.OPTIMIZER):
             return since > UNCERTAIN
         lengths = [after - before for before, after in zip(recent, recent[1:])]  # noqa: B905, RUF007 – Python 3.8
         return since >= LATEST or (len(lengths) == 5 and max(lengths) <= ALIKE * min(lengths))

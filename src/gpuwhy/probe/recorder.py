@@ -10,6 +10,7 @@ import json
 import mmap
 import os
 import sys
+import threading
 import time
 import traceback
 import weakref
@@ -21,6 +22,7 @@ from . import format as kinds
 from .device import DeviceClock
 from .journal import EVERY_NS, Journal
 from .profile import Profiling
+from .threads import Threads
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TEND_NS = 30_000_000
@@ -28,8 +30,8 @@ TEND_NS = 30_000_000
 MOST_OTHERS = 1_000
 """Other optimizers may step so often between two steps of the one that tells the loop's turns: there can be one for
 each parameter."""
-MEMORY_EVERY_NS = 2_000_000_000
-"""What torch's allocator counts is asked so often."""
+LOOK_EVERY_NS = 1_000_000_000
+"""What torch's allocator counts, and what other threads do, is asked so often."""
 
 
 class Recorder:
@@ -59,7 +61,8 @@ class Recorder:
         self.device = DeviceClock(self.journal)
         self.profiling = Profiling(self)
         self.optimizer_expected = False
-        self.asked_memory = 0
+        self.looked = 0
+        self.threads = Threads(self.journal)
         self.control = _control(self.folder)
         self.requests = self.control[0] if self.control is not None else 0
 
@@ -126,8 +129,8 @@ class Recorder:
         if anchor != self.anchor:
             self.anchor, self.first, self.thread = anchor, self.journal.stepped, get_ident()
             name = type(which).__name__ if which is not None else None
-            thread = self.thread & 0xFFFFFFFF
-            self.journal.note("anchor", kind=anchor, what=name, step=self.first, thread=thread)
+            thread, tid = self.thread & 0xFFFFFFFF, threading.get_native_id()
+            self.journal.note("anchor", kind=anchor, what=name, step=self.first, thread=thread, tid=tid)
             self.profiling.restart()
             self.due = 0
 
@@ -140,9 +143,10 @@ class Recorder:
             self.requests = self.control[0]
             self.profiling.ask()
         if now - self.journal.written > EVERY_NS:
-            if now - self.asked_memory > MEMORY_EVERY_NS:
-                self.asked_memory = now
+            if now - self.looked > LOOK_EVERY_NS:
+                self.looked = now
                 self.note_memory()
+                self.threads.look()
             self.journal.flush(now)
         self.due = now + TEND_NS if self.profiling.idle else 0
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from gpuwhy.run.counters import GpuSummary
+
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """How a quantity spreads over steps (or samples): mean, median, 10th and 90th percentile."""
@@ -60,6 +62,30 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What the probe could not do, and why."""
 
 
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """torch's allocator, over the whole run of the first rank."""
+
+    allocated_peak: int | None
+    reserved_peak: int | None
+    """Bytes."""
+    device_allocs: int | None
+    """Calls of cudaMalloc."""
+    device_allocs_steady: int | None
+    """Of these, after the first steps."""
+    retries: int | None
+    """Times that the cache was emptied because memory had run out."""
+
+
+class Compilation(msgspec.Struct, frozen=True, kw_only=True):
+    """Compilations of one function."""
+
+    function: str
+    count: int
+    ns: int
+    reason: str | None
+    """Why it was compiled again, the last time."""
+
+
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The run of a program."""
 
@@ -75,3 +101,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     throughput: Throughput | None
     """Of the first rank; null where no steps were seen."""
     ledger: list[Phase]
+    gpus: list[GpuSummary]
+    """What the counters said of the GPUs that the program used, in its steady steps."""
+    memory: Memory | None
+    """What torch's allocator counted; null where it was not asked."""
+    compilations: list[Compilation]

@@ -65,6 +65,7 @@ class _Page:
         self.line(_about(report, self.width), style="dim")
         self.line()
         self.lines(text_run.headline(report))
+        self.lines(text_run.counters(report))
         self.paragraph(report.verdict.text, style="bold")
         self.line()
         self.lines(text_run.ledger(report))

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from gpuwhy.reports import model
 from gpuwhy.reports.run_model import RunInfo, Throughput
 from gpuwhy.reports.text_findings import Line
-from gpuwhy.reports.words import ms, number
+from gpuwhy.reports.words import ms, number, size
+from gpuwhy.run.counters import GpuSummary
 
 LEAST_SHARE = 0.005
 
@@ -50,10 +51,49 @@ def headline(report: model.Report) -> Iterator[Line]:
     yield "row", f"ms a step, on the {of.clock}'s clock: mean (median, 10th to 90th percentile)", _spread(of)
     if of.input_wait is not None:
         yield "row", "of these steps the loop waited for its data loader", f"{100 * of.input_wait:.1f} %"
-    apart = [f"{of.startup_steps} of start-up" if of.startup_steps else "", f"{of.profiled_steps} with gpuwhy's profiler" if of.profiled_steps else ""]
+    apart = [
+        f"{of.startup_steps} of start-up" if of.startup_steps else "",
+        f"{of.profiled_steps} with gpuwhy's profiler" if of.profiled_steps else "",
+    ]
     left = " and ".join(filter(None, apart))
     yield "row", f"of {of.steady_steps:,} of {of.steps:,} steps" + (f", without {left}" if left else ""), ""
     yield "row", _how(run), ""
+
+
+def counters(report: model.Report) -> Iterator[Line]:
+    """What the utilization counter claimed, and what the hardware did."""
+    run = report.run
+    if run is None or not run.gpus:
+        return
+    yield "head", "counters, in the steady steps", f"{'mean':>7} {'10 to 90 %':>12}"
+    for gpu in run.gpus:
+        who = f"GPU {gpu.index}: " if len(run.gpus) > 1 else ""
+        for name, level in (
+            ("utilization counter (some kernel ran)", gpu.utilization),
+            ("SMs active", gpu.sm),
+            ("tensor cores active", gpu.tensor),
+            ("memory bandwidth used", gpu.dram),
+        ):
+            if level is not None:
+                spread = f"{100 * level.p10:.0f} to {100 * level.p90:.0f} %"
+                yield "row", who + name, f"{100 * level.mean:>5.0f} % {spread:>12}"
+        if gpu.sm is None and gpu.utilization is not None:
+            yield "note", "this GPU tells no more: whether its multiprocessors work is not known", ""
+        yield from _electric(gpu, who)
+    if run.memory is not None and run.memory.reserved_peak is not None:
+        peak = f"{size(run.memory.allocated_peak or 0)} of {size(run.memory.reserved_peak)} reserved"
+        yield "row", "memory of tensors, at most", peak
+        if run.memory.retries:
+            yield "note", f"the allocator ran out of memory and emptied its cache {run.memory.retries} times", ""
+
+
+def _electric(gpu: GpuSummary, who: str) -> Iterator[Line]:
+    if gpu.power_w is not None:
+        limit = f" of {gpu.power_limit_w:.0f}" if gpu.power_limit_w is not None else ""
+        clock = f", clock at {100 * gpu.sm_clock:.0f} % of its maximum" if gpu.sm_clock is not None else ""
+        yield "row", f"{who}power{clock}", f"{gpu.power_w:.0f}{limit} W"
+    for reason, share in (gpu.throttled or {}).items():
+        yield "note", f"{who}clocks held down by {reason} in {100 * share:.0f} % of the samples", ""
 
 
 def _spread(of: Throughput) -> str:
@@ -89,6 +129,9 @@ def ledger(report: model.Report) -> Iterator[Line]:
         yield "row", f"{phase.account:<22} {told}{times}", f"{phase.ns / 1e9:>8.2f} {100 * phase.share:>7.1f} %"
     if small:
         yield "row", "smaller", f"{small / 1e9:>8.2f} {100 * small / run.wall_ns:>7.1f} %"
+    for one in run.compilations:
+        again = f", again because: {one.reason}" if one.reason else ""
+        yield "note", f"compiled {one.count} × {one.function} in {one.ns / 1e9:.1f} s{again}", ""
     for process in run.processes:
         for note in process.notes:
             yield "note", f"process {process.pid}: {note}", ""

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from gpuwhy import api
@@ -15,17 +14,21 @@ from gpuwhy.arrays import quantiles
 from gpuwhy.errors import GpuwhyError
 from gpuwhy.probe import format as kinds
 from gpuwhy.reports import model
-from gpuwhy.reports.run_model import Figures, ProcessInfo, RunInfo, Throughput
+from gpuwhy.reports.run_model import Compilation, Figures, Memory, ProcessInfo, RunInfo, Throughput
 from gpuwhy.run import folder as folders
-from gpuwhy.run import journals
+from gpuwhy.run import journals, rules, watch
+from gpuwhy.run.counters import GpuSummary, Summary, summarize
+from gpuwhy.run.joined import joined, without_profile
 from gpuwhy.run.journals import Journal
 from gpuwhy.run.phases import phases
+from gpuwhy.run.seen import Seen
 from gpuwhy.run.steps import Steps, steps_of
 from gpuwhy.sources.load import Progress
-from gpuwhy.version import __version__
 
 NEARBY = 50
 """Steps before and after a profile whose time calibrates its replay."""
+MOST_COMPILED = 10
+"""Functions."""
 Watched = tuple[Journal, Steps]
 
 
@@ -39,6 +42,9 @@ def explain_run(path: Path, on_progress: Progress | None = None, **options: Any)
     watched = _workers([(journal, steps) for journal in read if (steps := steps_of(journal)) is not None])
     ended = _end(run, read)
     first = watched[0] if watched else None
+    samples, _ = watch.read(path / "counters.jsonl")
+    seen = [Seen(journal, steps, _summary(journal, steps, samples)) for journal, steps in watched]
+    about = first[0] if first else read[0] if read else None
     info = RunInfo(
         folder=str(path),
         command=run.command,
@@ -48,10 +54,14 @@ def explain_run(path: Path, on_progress: Progress | None = None, **options: Any)
         ended=_how(run),
         processes=[_process(journal, path) for journal in ([one for one, _ in watched] or read[:1])],
         throughput=_throughput([steps for _, steps in watched]) if watched else None,
-        ledger=phases(first[0] if first else (read[0] if read else None), first[1] if first else None, run.begun_ns, ended),
+        ledger=phases(about, first[1] if first else None, run.begun_ns, ended),
+        gpus=_gpus(seen),
+        memory=_memory(first[0]) if first else None,
+        compilations=_compilations(about) if about is not None else [],
     )
-    explained = _profiles(path, watched, on_progress, options)
-    return msgspec.structs.replace(explained, run=info) if explained is not None else _without_profile(info)
+    found = [finding for one in seen for finding in rules.findings(one)]
+    explained, why = _profiles(path, watched, on_progress, options)
+    return joined(explained, info, found) if explained is not None else without_profile(info, found, why)
 
 
 def _workers(found: Sequence[Watched]) -> list[Watched]:
@@ -121,7 +131,9 @@ def _throughput(ranks: Sequence[Steps]) -> Throughput:
         samples_per_s=samples,
         tokens_per_s=tokens,
         samples_by=first.how_samples,
-        input_wait=float(first.waited_ns[steady].sum() / first.host_ns[steady].sum()) if first.waited_ns.any() else None,
+        input_wait=float(first.waited_ns[steady].sum() / first.host_ns[steady].sum())
+        if first.waited_ns.any()
+        else None,
     )
 
 
@@ -137,6 +149,58 @@ def _each(ranks: Sequence[Steps], name: str) -> float | None:
     return total
 
 
+def _summary(journal: Journal, steps: Steps, samples: Sequence[watch.Sample]) -> Summary | None:
+    """The counters of the steady steps, and of the GPUs that the process used."""
+    rows = np.flatnonzero(steps.steady)
+    if not len(rows):
+        return None
+    uuids = [note["uuid"] for note in journal.noted("device") if isinstance(note.get("uuid"), str)]
+    return summarize(samples, int(steps.edge[rows[0]]), int(steps.edge[rows[-1] + 1]), uuids)
+
+
+def _gpus(seen: Sequence[Seen]) -> list[GpuSummary]:
+    """The GPUs of all processes, each once."""
+    found = {gpu.uuid or gpu.index: gpu for one in seen if one.summary is not None for gpu in one.summary.gpus}
+    return list(found.values())
+
+
+def _memory(journal: Journal) -> Memory | None:
+    told = journal.noted("memory")
+    if not told:
+        return None
+    last, first = told[-1], told[0]
+
+    def number(note: dict[str, Any], name: str) -> int | None:
+        value = note.get(name)
+        return value if isinstance(value, int) else None
+
+    after, before = (number(note, "num_device_alloc") for note in (last, first))
+    return Memory(
+        allocated_peak=number(last, "allocated_bytes.all.peak"),
+        reserved_peak=number(last, "reserved_bytes.all.peak"),
+        device_allocs=after,
+        device_allocs_steady=after - before if after is not None and before is not None and len(told) > 1 else None,
+        retries=number(last, "num_alloc_retries"),
+    )
+
+
+def _compilations(journal: Journal) -> list[Compilation]:
+    """By function, the longest first."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for note in journal.noted("compiled"):
+        if isinstance(note.get("begun"), int) and isinstance(note.get("t"), int):
+            where = f"{note.get('co_name') or 'unknown'}"
+            if note.get("co_filename"):
+                where += f" ({Path(str(note['co_filename'])).name}:{note.get('co_firstlineno')})"
+            found.setdefault(where, []).append(note)
+    rows = []
+    for where, notes in found.items():
+        reasons = [str(note["recompile_reason"])[:300] for note in notes if note.get("recompile_reason")]
+        ns = sum(note["t"] - note["begun"] for note in notes)
+        rows.append(Compilation(function=where, count=len(notes), ns=ns, reason=reasons[-1] if reasons else None))
+    return sorted(rows, key=lambda row: -row.ns)[:MOST_COMPILED]
+
+
 def _there(path: Path, note: dict[str, Any]) -> Path | None:
     """The file of a profile, within the folder of the run."""
     name = note.get("file")
@@ -150,19 +214,19 @@ def _there(path: Path, note: dict[str, Any]) -> Path | None:
 
 def _profiles(
     path: Path, watched: Sequence[Watched], on_progress: Progress | None, options: dict[str, Any]
-) -> model.Report | None:
-    """The report of the newest profiles, one of each rank, calibrated by the steps around them."""
+) -> tuple[model.Report | None, str | None]:
+    """The report of the newest profiles, one of each rank, calibrated by the steps around them; or why there is none."""
     found = []
     for journal, steps in watched:
         notes = [(place, note) for note in journal.noted("profile") if (place := _there(path, note)) is not None]
         if notes:
             found.append((*notes[-1], steps))
     if not found:
-        return None
+        return None, None
     calibrated = _step_time(found[0][2], found[0][1])
     try:
         timeline = api.load(*(str(place) for place, _, _ in found), on_progress=on_progress)
-        return api.report(
+        explained = api.report(
             timeline,
             options.get("chosen") or api.selection(None, None),
             options.get("device"),
@@ -171,8 +235,9 @@ def _profiles(
             options.get("step_time") or calibrated,
             options.get("what_if"),
         )
-    except GpuwhyError:
-        return None
+        return explained, None
+    except GpuwhyError as error:
+        return None, error.message
 
 
 def _step_time(steps: Steps, note: dict[str, Any]) -> float | None:
@@ -183,22 +248,3 @@ def _step_time(steps: Steps, note: dict[str, Any]) -> float | None:
     rows = np.flatnonzero(steps.steady)
     near = rows[np.argsort(np.abs(steps.number[rows] - first), kind="stable")[:NEARBY]]
     return float(steps.length[near].mean()) / 1e9 if len(near) else None
-
-
-def _without_profile(info: RunInfo) -> model.Report:
-    """A report of what the probe and the counters told."""
-    return model.Report(
-        gpuwhy=__version__,
-        source=model.SourceInfo(format="run", era="", files=[], devices=[], ranks=[], events=0),
-        window=model.WindowInfo(start_ns=0, end_ns=0, steps=None, how="all", origin_ns=0),
-        step=model.StepInfo(count=0, median_ns=None, p10_ns=None, p90_ns=None, unprofiled_ns=None, samples=None),
-        devices=[],
-        trust=[],
-        replay=None,
-        verdict=model.Verdict(text="No verdict: no profile of GPU work was recorded.", healthy=None, cause=None),
-        findings=[],
-        together=None,
-        what_if=None,
-        withheld=[],
-        run=info,
-    )

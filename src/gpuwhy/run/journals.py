@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.probe.format import COLUMNS
+from gpuwhy.probe.format import COLUMNS, LAST_KIND
 
 LONGEST_NOTE = 100_000
 LAYOUT = np.dtype(list(COLUMNS))
@@ -57,10 +57,12 @@ def _read(path: Path) -> Journal:
     notes, bad = _notes(path)
     damage = f"{bad} notes could not be read" if bad else None
     try:
-        steps, records = (_column(path.with_name(f"{name}.{end}"), of) for end, of in (("steps", STEP), ("records", LAYOUT)))
+        steps, records = (
+            _column(path.with_name(f"{name}.{end}"), of) for end, of in (("steps", STEP), ("records", LAYOUT))
+        )
     except OSError as error:
         steps, records, damage = np.empty(0, STEP), np.empty(0, LAYOUT), f"it cannot be read: {error.strerror}"
-    known = (records["kind"] >= 1) & (records["kind"] <= 10) & (records["end"] >= records["start"])
+    known = (records["kind"] >= 1) & (records["kind"] <= LAST_KIND) & (records["end"] >= records["start"])
     if not known.all():
         damage = f"{int((~known).sum())} records are damaged"
         records = records[known]

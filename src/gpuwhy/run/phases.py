@@ -20,7 +20,9 @@ Spans = NDArray[np.int64]
 
 def phases(journal: Journal | None, steps: Steps | None, begun: int, ended: int) -> list[Phase]:
     """The accounts of a run from `begun` to `ended` (ns), as its first rank saw it; they sum to that time."""
-    layers = _layers(journal, steps, begun, ended) if journal is not None else [("not_watched", _spans([(begun, ended)]))]
+    layers = (
+        _layers(journal, steps, begun, ended) if journal is not None else [("not_watched", _spans([(begun, ended)]))]
+    )
     times = unique(np.concatenate([np.array([begun, ended]), *(spans.ravel() for _, spans in layers)]))
     times = times[(times >= begun) & (times <= ended)]
     owner = np.full(max(len(times) - 1, 0), -1)

@@ -17,9 +17,7 @@ def _load_probe() -> None:
         return
     home = os.path.dirname(here)
     # By its path: the program's environment need not have gpuwhy, and may have another version.
-    spec = spec_from_file_location(
-        "gpuwhy.probe", os.path.join(home, "__init__.py"), submodule_search_locations=[home]
-    )
+    spec = spec_from_file_location("gpuwhy.probe", os.path.join(home, "__init__.py"), submodule_search_locations=[home])
     if spec is None or spec.loader is None:
         return
     module = module_from_spec(spec)
@@ -41,7 +39,7 @@ def _import_the_other() -> None:
     sys.path_importer_cache.pop(here, None)
     this = sys.modules.pop("sitecustomize", None)
     try:
-        import sitecustomize  # noqa: F401
+        __import__("sitecustomize")
     except ImportError as error:
         if error.name != "sitecustomize":
             raise

@@ -1,0 +1,109 @@
+"""One report of a run: what its profile told, and what only the run could tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gpuwhy.reports import model
+from gpuwhy.reports.findings_model import FindingInfo
+from gpuwhy.reports.run_model import RunInfo
+from gpuwhy.version import __version__
+
+NO_STEPS = (
+    "no steps were seen: no optimizer stepped, no data loader was iterated, and no model was called; "
+    "call gpuwhy.step() once a turn of the loop"
+)
+NOTHING_SEEN = "nothing was seen of the program: no Python process in it loaded the probe, or none imported torch"
+
+
+def joined(report: model.Report, run: RunInfo, found: Sequence[FindingInfo]) -> model.Report:
+    """The profile's report with the run's findings among its own, what brings most first.
+
+    What the profile finds, too, stays as it found it: its gains are replayed.
+    """
+    if not report.sound:
+        return msgspec.structs.replace(report, run=run)
+    known = {finding.cause for finding in report.findings}
+    new = [finding for finding in found if finding.cause not in known]
+    if not new:
+        return msgspec.structs.replace(report, run=run)
+    findings = sorted([*new, *report.findings], key=_best)
+    verdict = report.verdict
+    if findings[0] in new:
+        first = findings[0]
+        rest = _without_first(report)
+        verdict = model.Verdict(text=f"{_sentence(first)} {rest}", healthy=False, cause=first.cause)
+    return msgspec.structs.replace(report, run=run, findings=findings, verdict=verdict)
+
+
+def _best(finding: FindingInfo) -> float:
+    return min((mend.after_over_before.mid for mend in finding.mends if mend.samples == 1), default=1.0)
+
+
+def _without_first(report: model.Report) -> str:
+    """The verdict's text without the sentence on the profile's first finding, or on its health."""
+    sentences = report.verdict.text.split(". ")
+    return (
+        ". ".join(sentences[1:]) if len(sentences) > 1 and report.verdict.healthy is not None else report.verdict.text
+    )
+
+
+def _sentence(finding: FindingInfo) -> str:
+    return f"{finding.title[0].upper()}{finding.title[1:]}."
+
+
+def without_profile(run: RunInfo, found: Sequence[FindingInfo], why: str | None) -> model.Report:
+    """A report of what the probe and the counters told, where no profile was recorded or none is of use."""
+    findings = sorted(found, key=_best)
+    withheld = [model.Withheld(what="ledger of the device", why=why or "no profile was recorded")]
+    return model.Report(
+        gpuwhy=__version__,
+        source=model.SourceInfo(format="run", era="", files=[], devices=[], ranks=[], events=0),
+        window=model.WindowInfo(start_ns=0, end_ns=0, steps=None, how="all", origin_ns=0),
+        step=_step(run),
+        devices=[],
+        trust=[],
+        replay=None,
+        verdict=_verdict(run, findings, why),
+        findings=findings,
+        together=None,
+        what_if=None,
+        withheld=withheld,
+        run=run,
+    )
+
+
+def _step(run: RunInfo) -> model.StepInfo:
+    of = run.throughput
+    if of is None:
+        return model.StepInfo(count=0, median_ns=None, p10_ns=None, p90_ns=None, unprofiled_ns=None, samples=None)
+    return model.StepInfo(
+        count=of.steady_steps,
+        median_ns=round(of.step_ns.median),
+        p10_ns=round(of.step_ns.p10),
+        p90_ns=round(of.step_ns.p90),
+        unprofiled_ns=round(of.step_ns.mean),
+        samples=None,
+    )
+
+
+def _verdict(run: RunInfo, findings: Sequence[FindingInfo], why: str | None) -> model.Verdict:
+    of = run.throughput
+    if of is None:
+        told = NO_STEPS if run.processes else NOTHING_SEEN
+        return model.Verdict(text=f"No verdict: {told}.", healthy=None, cause=None)
+    text = f"{_sentence(findings[0])} " if findings else ""
+    if not run.gpus and of.clock == "host":
+        waits = of.input_wait or 0.0
+        text += (
+            f"No GPU was used: {100 * waits:.0f} % of a step is waiting for the data loader, the rest is computing on the "
+            f"host. A GPU could take over that rest, and none of the waiting."
+            if of.input_wait is not None
+            else "No GPU was used: all of a step is computing on the host, and a GPU could take it over."
+        )
+    else:
+        text += f"Where the GPU's time went is not told: {why or 'no profile was recorded'}."
+    cause = findings[0].cause if findings else None
+    return model.Verdict(text=text, healthy=False if findings else None, cause=cause)

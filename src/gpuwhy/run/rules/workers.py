@@ -1,0 +1,42 @@
+"""More processes want to run than there are cores."""
+
+from __future__ import annotations
+
+from gpuwhy.reports.findings_model import FindingInfo, Interval
+from gpuwhy.reports.words import counted
+from gpuwhy.run.seen import Seen
+
+WAITS = 0.1
+"""Part of the time that workers, or the loop, must be ready to run without a core."""
+FULL = 0.85
+"""Part of the cores that must be in use."""
+
+
+def too_many_workers(seen: Seen) -> FindingInfo | None:
+    """The loader has more workers than cores, and they, or the loop, wait for a core."""
+    summary, process = seen.summary, seen.process
+    if summary is None or process is None or summary.cores is None:
+        return None
+    workers = [one for one in summary.processes if one.parent == seen.journal.pid]
+    used = sum(one.cores or 0.0 for one in summary.processes)
+    if len(workers) + 1 <= summary.cores or used < FULL * summary.cores:
+        return None
+    loop = next((thread for thread in process.threads or [] if thread.tid == seen.tid), None)
+    waits = loop.wait if loop is not None and loop.wait is not None else process.wait
+    theirs = sum(one.wait or 0.0 for one in workers) / len(workers)
+    if waits is None or max(waits, theirs) < WAITS:
+        return None
+    after = Interval(low=max(1 - waits - theirs / 2, 0.05), mid=1 - waits, high=1.0)
+    fewer = max(int(summary.cores) - 1, 1)
+    return seen.finding(
+        "host_contention",
+        "more loader workers than cores take turns with the loop",
+        [
+            f"{counted(len(workers), 'worker')} and the loop share {summary.cores:g} cores, of which {used:.1f} are in use",
+            f"the loop's thread was ready to run without a core {100 * waits:.0f} % of the time, each worker "
+            f"{100 * theirs:.0f} %",
+        ],
+        "a loop as slow with as many workers as cores",
+        ("fewer_workers", f"{fewer} workers, one core left for the loop", f"DataLoader(..., num_workers={fewer})"),
+        after,
+    )
