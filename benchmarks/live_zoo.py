@@ -37,6 +37,7 @@ def one(folder: str, name: str, out: Path) -> dict[str, Any]:
             str(out / f"{name}.json"),
             *program,
         ],
+        check=False,
         capture_output=True,
         text=True,
         timeout=300,
@@ -82,7 +83,8 @@ def main(folder: str, out: Path, names: list[str]) -> None:
         right = "ok " if row["first"] == row["cause"] else "BAD"
         print(
             f"{name:22} {right} {row['cause']} / {row['findings']} step {row['step_s'] * 1e3:.3f} ms, told × "
-            f"{row['ratio']:.4f} ({row['clock']}, {row['steps_by']}), samples {row['samples']} / {row['told_samples']}, "
+            f"{row['ratio']:.4f} ({row['clock']}, {row['steps_by']}), samples {row['samples']} / "
+            f"{row['told_samples']}, "
             f"{row['took_s']:.0f} s {row['notes']}",
             flush=True,
         )

@@ -215,7 +215,7 @@ def _there(path: Path, note: dict[str, Any]) -> Path | None:
 def _profiles(
     path: Path, watched: Sequence[Watched], on_progress: Progress | None, options: dict[str, Any]
 ) -> tuple[model.Report | None, str | None]:
-    """The report of the newest profiles, one of each rank, calibrated by the steps around them; or why there is none."""
+    """The report of the newest profiles, one a rank, calibrated by the steps around them; or why there is none."""
     found = []
     for journal, steps in watched:
         notes = [(place, note) for note in journal.noted("profile") if (place := _there(path, note)) is not None]

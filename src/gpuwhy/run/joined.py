@@ -98,8 +98,8 @@ def _verdict(run: RunInfo, findings: Sequence[FindingInfo], why: str | None) -> 
     if not run.gpus and of.clock == "host":
         waits = of.input_wait or 0.0
         text += (
-            f"No GPU was used: {100 * waits:.0f} % of a step is waiting for the data loader, the rest is computing on the "
-            f"host. A GPU could take over that rest, and none of the waiting."
+            f"No GPU was used: {100 * waits:.0f} % of a step is waiting for the data loader, the rest is computing on "
+            f"the host. A GPU could take over that rest, and none of the waiting."
             if of.input_wait is not None
             else "No GPU was used: all of a step is computing on the host, and a GPU could take it over."
         )

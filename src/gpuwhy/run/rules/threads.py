@@ -41,10 +41,10 @@ def busy_thread(seen: Seen) -> FindingInfo | None:
         "host_contention",
         f"the thread '{name}' holds Python's lock while the loop waits for it",
         [
-            f"thread '{name}' uses {most.cores:.2f} of a core, the loop's own thread {computes:.2f}: both run Python, and "
-            f"only one can at a time",
-            f"the loop gave Python's lock away {len(lock)} times to see, and {100 * late:.0f} % of the times it came back "
-            f"only after {np.median(took[took >= LONG_NS]) / 1e6:.1f} ms",
+            f"thread '{name}' uses {most.cores:.2f} of a core, the loop's own thread {computes:.2f}: both run Python, "
+            f"and only one can at a time",
+            f"the loop gave Python's lock away {len(lock)} times to see, and {100 * late:.0f} % of the times it came "
+            f"back only after {np.median(took[took >= LONG_NS]) / 1e6:.1f} ms",
         ],
         "a loop as slow without that thread",
         (

@@ -32,7 +32,8 @@ def too_many_workers(seen: Seen) -> FindingInfo | None:
         "host_contention",
         "more loader workers than cores take turns with the loop",
         [
-            f"{counted(len(workers), 'worker')} and the loop share {summary.cores:g} cores, of which {used:.1f} are in use",
+            f"{counted(len(workers), 'worker')} and the loop share {summary.cores:g} cores, of which {used:.1f} are "
+            f"in use",
             f"the loop's thread was ready to run without a core {100 * waits:.0f} % of the time, each worker "
             f"{100 * theirs:.0f} %",
         ],
