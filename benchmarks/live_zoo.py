@@ -55,6 +55,7 @@ def one(folder: str, name: str, out: Path) -> dict[str, Any]:
         "healthy": report["verdict"]["healthy"],
         "told_step_s": told["step_ns"]["mean"] / 1e9,
         "ratio": told["step_ns"]["mean"] / 1e9 / own["step_s"],
+        "same_steps": same_steps(runs, own),
         "told_samples": told["samples_per_step"],
         "steps_by": told["steps_by"],
         "clock": told["clock"],
@@ -62,6 +63,20 @@ def one(folder: str, name: str, out: Path) -> dict[str, Any]:
         "withheld": report["withheld"],
         "took_s": time.time() - begun,
     }
+
+
+def same_steps(runs: Path, own: dict[str, Any]) -> float | None:
+    """The probe's time over the program's own, of the very steps that the program timed."""
+    from gpuwhy.run.journals import read
+    from gpuwhy.run.steps import steps_of
+
+    for journal in read(next(runs.glob("*/run.json")).parent):
+        steps = steps_of(journal)
+        if steps is not None:
+            last = steps.number >= steps.number[-1] + 2 - own["steps"]
+            known = last & (steps.device_ns >= 0)
+            return float(steps.device_ns[known].mean()) / 1e9 / own["step_s"]
+    return None
 
 
 def main(folder: str, out: Path, names: list[str]) -> None:
@@ -83,7 +98,7 @@ def main(folder: str, out: Path, names: list[str]) -> None:
         right = "ok " if row["first"] == row["cause"] else "BAD"
         print(
             f"{name:22} {right} {row['cause']} / {row['findings']} step {row['step_s'] * 1e3:.3f} ms, told × "
-            f"{row['ratio']:.4f} ({row['clock']}, {row['steps_by']}), samples {row['samples']} / "
+            f"{row['ratio']:.4f} ({row['clock']}, {row['steps_by']}), same steps × {row['same_steps']:.4f}, samples {row['samples']} / "
             f"{row['told_samples']}, "
             f"{row['took_s']:.0f} s {row['notes']}",
             flush=True,

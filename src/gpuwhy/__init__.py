@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gpuwhy.api import explain, load
     from gpuwhy.errors import GpuwhyError
+    from gpuwhy.probe import step
     from gpuwhy.reports.model import Report
+    from gpuwhy.run.record import record
     from gpuwhy.timeline import Timeline
 
-__all__ = ["GpuwhyError", "Report", "Timeline", "explain", "load"]
+__all__ = ["GpuwhyError", "Report", "Timeline", "explain", "load", "record", "step"]
 
 _HOME = {
     "GpuwhyError": "gpuwhy.errors",
@@ -26,6 +28,9 @@ _HOME = {
     "Timeline": "gpuwhy.timeline",
     "explain": "gpuwhy.api",
     "load": "gpuwhy.api",
+    "load_ipython_extension": "gpuwhy.notebook",
+    "record": "gpuwhy.run.record",
+    "step": "gpuwhy.probe",
 }
 
 

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from gpuwhy.commands import ceilings, demo, explain, run
+from gpuwhy.commands import ceilings, demo, explain, profile, run
 from gpuwhy.errors import GpuwhyError
 
 INTERNAL_ERROR = 1
@@ -28,6 +28,7 @@ app.command(
     short_help="Run a program, unchanged, and say why its GPU is not doing more.",
     context_settings={"allow_interspersed_args": False},
 )(run.run)
+app.command("profile", short_help="Have a program under gpuwhy run record another profile.")(profile.profile)
 app.command("demo")(demo.demo)
 app.command("ceilings", short_help="Measure what this GPU can really reach, and keep it.")(ceilings.ceilings)
 

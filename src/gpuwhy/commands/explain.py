@@ -1,8 +1,10 @@
-"""`gpuwhy explain`: where the time of each GPU went, from PyTorch profiles."""
+"""`gpuwhy explain`: where the time of each GPU went, from PyTorch profiles or the folder of a run."""
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -24,6 +26,8 @@ EPILOG = """Examples:
 
   gpuwhy explain profile.json --what-if input,sync=0.5,precision=bf16
 
+  gpuwhy explain .gpuwhy/20261130-184127-train    a run that gpuwhy run has kept
+
   zcat profile.json.gz | gpuwhy explain - --json | jq .verdict.text
 
 Exit status: 0 explained, 2 unusable input,
@@ -38,7 +42,10 @@ STEP_TIME = re.compile(r"((?:\d{1,12}(?:\.\d{0,30})?|\.\d{1,30})(?:e[+-]?\d{1,2}
 def explain(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="PyTorch profiles (.json, .json.gz), each a rank; - is standard input."),
+        typer.Argument(
+            metavar="FILE...",
+            help="PyTorch profiles (.json, .json.gz), each a rank; - is standard input. Or the folder of a run.",
+        ),
     ],
     steps: Annotated[
         str | None,
@@ -103,6 +110,16 @@ def explain(
     judged = selection(*chosen)
     if what_if is not None:
         parse(what_if)  # a slip is told before anything is read
+    if len(files) == 1 and os.path.isdir(files[0]):
+        if save_timeline:
+            raise GpuwhyError("--save-timeline: a run has a folder, and its profiles are in it")
+        from gpuwhy.run.analyse import Asked, explain_run
+
+        asked = Asked(judged, device, top, samples, seconds, what_if)
+        with progress() as on_progress:
+            run = explain_run(Path(files[0]), asked, on_progress)
+        emit(run, as_json=as_json, output=output, color=color)
+        return
     with progress() as on_progress:
         timeline = load(*files, on_progress=on_progress)
     if save_timeline:

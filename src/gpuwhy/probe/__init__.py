@@ -24,11 +24,23 @@ current: Recorder | None = None
 def start(folder: str) -> Recorder:
     """Watch this process from now on; what is noted goes into `folder`, which exists."""
     global current  # noqa: PLW0603 – one process, one recorder
+    from . import forward
     from .hooks import watch_imports
 
+    if current is not None:  # its hooks are set
+        current.reopen(folder)
+        forward.watch_again()
+        return current
     recorder = current = Recorder(folder)
     recorder.guard(watch_imports, recorder)
     return recorder
+
+
+def stop() -> None:
+    """Watch no longer, until the next `start`."""
+    if current is not None:
+        current.guard(current.finish)
+        current.off = True
 
 
 def step(samples: int | None = None, tokens: int | None = None) -> None:

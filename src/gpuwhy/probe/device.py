@@ -11,17 +11,8 @@ from .journal import Journal
 
 MOST_PENDING = 512
 """Events that the device has not reached: a host further ahead than that is no longer measured."""
-COUNTED = (
-    "num_alloc_retries",
-    "num_ooms",
-    "num_device_alloc",
-    "num_device_free",
-    "num_sync_all_streams",
-    "allocated_bytes.all.peak",
-    "reserved_bytes.all.peak",
-    "allocated_bytes.all.current",
-    "reserved_bytes.all.current",
-)
+COUNTED = ("num_alloc_retries", "num_ooms", "num_device_alloc", "num_device_free", "num_sync_all_streams")
+BYTES = ("allocated_bytes", "reserved_bytes")
 
 
 class DeviceClock:
@@ -79,10 +70,15 @@ class DeviceClock:
     def memory(self) -> dict[str, int]:
         """What torch's allocator counts of the current device."""
         module = self.module()
-        if module is None or not hasattr(module, "memory_stats"):
+        ask = getattr(module, "memory_stats_as_nested_dict", None)
+        if ask is None:
             return {}
-        found = module.memory_stats()
-        return {name: int(found[name]) for name in COUNTED if name in found}
+        found = ask()
+        counted = {name: int(found[name]) for name in COUNTED if name in found}
+        for name in BYTES:
+            for of in ("peak", "current"):
+                counted[f"{name}_{of}"] = int(found[name]["all"][of])
+        return counted
 
     def _tell(self, module: Any) -> None:
         self.told = True

@@ -23,7 +23,7 @@ DEVICE = 2
 """`start` steps from number `value` on took `more` ns on the device, from the beginning of the first to that of the one
 after the last. `detail`: which device."""
 LOADER = 3
-"""The loop waited for a batch. `value`: samples; `more`: tokens; both -1 if not known. `detail`: how they were found."""
+"""The loop waited for a batch. `value`: samples; `more`: tokens; both -1: not known. `detail`: how they were found."""
 FORWARD = 4
 """A model was called from outside of any other. `value`: samples; `more`: tokens, or -1; `flags`: GRAD."""
 GENERATE = 5

@@ -41,6 +41,12 @@ def stop_watching() -> None:
         _call.__code__ = _original.__code__
 
 
+def watch_again() -> None:
+    """Watch calls as at first."""
+    if _original is not None:
+        _call.__code__ = _watching
+
+
 def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
     global _inside  # noqa: PLW0603
     try:
@@ -55,6 +61,9 @@ def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
     except BaseException as error:
         hide(error)
         raise
+
+
+_watching = _call.__code__
 
 
 def _called(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -25,13 +25,15 @@ from .profile import Profiling
 from .threads import Threads
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TEND_NS = 30_000_000
+TEND_NS = 100_000_000
 """Events are put on the device's stream, and files written, no more often than this."""
 MOST_OTHERS = 1_000
 """Other optimizers may step so often between two steps of the one that tells the loop's turns: there can be one for
 each parameter."""
-LOOK_EVERY_NS = 1_000_000_000
-"""What torch's allocator counts, and what other threads do, is asked so often."""
+LOOK_EVERY_NS = 500_000_000
+"""So often is looked what other threads do, and"""
+MEMORY_EVERY_NS = 5_000_000_000
+"""so often what torch's allocator counts."""
 
 
 class Recorder:
@@ -44,6 +46,12 @@ class Recorder:
         self._begin()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._begin)
+
+    def reopen(self, folder: str) -> None:
+        """Begin anew, in another folder."""
+        self.folder, self.options, self.off = folder, _options(folder), False
+        self._begin()
+        self.journal.note("begin")
 
     def _begin(self) -> None:
         """As a new process: what a fork inherits is its parent's, and so are the files."""
@@ -61,7 +69,7 @@ class Recorder:
         self.device = DeviceClock(self.journal)
         self.profiling = Profiling(self)
         self.optimizer_expected = False
-        self.looked = 0
+        self.looked = self.asked = 0
         self.threads = Threads(self.journal)
         self.control = _control(self.folder)
         self.requests = self.control[0] if self.control is not None else 0
@@ -137,6 +145,7 @@ class Recorder:
     def _tend(self, now: int) -> None:
         """What is not done at every step."""
         number = self.journal.stepped - 1
+        was_idle = self.profiling.idle
         self.device.mark(number)
         self.profiling.boundary(number, number - self.first, now)
         if self.control is not None and self.control[0] != self.requests:
@@ -145,10 +154,13 @@ class Recorder:
         if now - self.journal.written > EVERY_NS:
             if now - self.looked > LOOK_EVERY_NS:
                 self.looked = now
-                self.note_memory()
                 self.threads.look()
+            if now - self.asked > MEMORY_EVERY_NS:
+                self.asked = now
+                self.note_memory()
             self.journal.flush(now)
-        self.due = now + TEND_NS if self.profiling.idle else 0
+        # While there is a profile, and at the step after it, every step is measured by itself.
+        self.due = now + TEND_NS if was_idle and self.profiling.idle else 0
 
     def note_memory(self) -> None:
         """What torch's allocator counts."""

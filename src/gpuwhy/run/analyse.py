@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpuwhy import api
-from gpuwhy.arrays import quantiles
+from gpuwhy.arrays import quantiles, unique
 from gpuwhy.errors import GpuwhyError
 from gpuwhy.probe import format as kinds
 from gpuwhy.reports import model
@@ -24,6 +25,7 @@ from gpuwhy.run.phases import phases
 from gpuwhy.run.seen import Seen
 from gpuwhy.run.steps import Steps, steps_of
 from gpuwhy.sources.load import Progress
+from gpuwhy.steps import Selection
 
 NEARBY = 50
 """Steps before and after a profile whose time calibrates its replay."""
@@ -32,8 +34,20 @@ MOST_COMPILED = 10
 Watched = tuple[Journal, Steps]
 
 
-def explain_run(path: Path, on_progress: Progress | None = None, **options: Any) -> model.Report:
-    """Say where a run's time went. `options` are those of `gpuwhy.report` for its profiles.
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a run's profiles: as the arguments of `gpuwhy.api.report`."""
+
+    chosen: Selection = field(default_factory=Selection)
+    device: int | None = None
+    top: int = 3
+    samples: int | None = None
+    step_time: float | None = None
+    what_if: str | None = None
+
+
+def explain_run(path: Path, asked: Asked | None = None, on_progress: Progress | None = None) -> model.Report:
+    """Say where a run's time went.
 
     Raises GpuwhyError where `path` is no folder of a run.
     """
@@ -60,7 +74,7 @@ def explain_run(path: Path, on_progress: Progress | None = None, **options: Any)
         compilations=_compilations(about) if about is not None else [],
     )
     found = [finding for one in seen for finding in rules.findings(one)]
-    explained, why = _profiles(path, watched, on_progress, options)
+    explained, why = _profiles(path, watched, asked or Asked(), on_progress)
     return joined(explained, info, found) if explained is not None else without_profile(info, found, why)
 
 
@@ -176,8 +190,8 @@ def _memory(journal: Journal) -> Memory | None:
 
     after, before = (number(note, "num_device_alloc") for note in (last, first))
     return Memory(
-        allocated_peak=number(last, "allocated_bytes.all.peak"),
-        reserved_peak=number(last, "reserved_bytes.all.peak"),
+        allocated_peak=number(last, "allocated_bytes_peak"),
+        reserved_peak=number(last, "reserved_bytes_peak"),
         device_allocs=after,
         device_allocs_steady=after - before if after is not None and before is not None and len(told) > 1 else None,
         retries=number(last, "num_alloc_retries"),
@@ -213,7 +227,7 @@ def _there(path: Path, note: dict[str, Any]) -> Path | None:
 
 
 def _profiles(
-    path: Path, watched: Sequence[Watched], on_progress: Progress | None, options: dict[str, Any]
+    path: Path, watched: Sequence[Watched], asked: Asked, on_progress: Progress | None
 ) -> tuple[model.Report | None, str | None]:
     """The report of the newest profiles, one a rank, calibrated by the steps around them; or why there is none."""
     found = []
@@ -228,16 +242,22 @@ def _profiles(
         timeline = api.load(*(str(place) for place, _, _ in found), on_progress=on_progress)
         explained = api.report(
             timeline,
-            options.get("chosen") or api.selection(None, None),
-            options.get("device"),
-            options.get("top", 3),
-            options.get("samples"),
-            options.get("step_time") or calibrated,
-            options.get("what_if"),
+            asked.chosen,
+            asked.device,
+            asked.top,
+            asked.samples or _samples(found[0][2]),
+            asked.step_time or calibrated,
+            asked.what_if,
         )
         return explained, None
     except GpuwhyError as error:
         return None, error.message
+
+
+def _samples(steps: Steps) -> int | None:
+    """Samples of each steady step, if all have as many."""
+    own = unique(steps.samples[steps.steady])
+    return int(own[0]) if len(own) == 1 and own[0] > 0 else None
 
 
 def _step_time(steps: Steps, note: dict[str, Any]) -> float | None:

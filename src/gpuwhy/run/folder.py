@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from gpuwhy.errors import GpuwhyError
+from gpuwhy.run.values import Amount, Whole
 
 HOME = ".gpuwhy"
 KEPT = 3
@@ -33,16 +34,16 @@ class RunFile(msgspec.Struct, kw_only=True):
     version: str
     command: list[str]
     folder: str
-    begun_ns: int
+    begun_ns: Whole
     """CLOCK_MONOTONIC, as all times of a run."""
-    begun_time_ns: int
+    begun_time_ns: Whole
     """The same on the clock of the day."""
-    ended_ns: int | None = None
-    exit_status: int | None = None
+    ended_ns: Whole | None = None
+    exit_status: Whole | None = None
     """As a shell sees it; of a program that a signal ended, 128 + its number."""
-    signal: int | None = None
-    pid: int | None = None
-    cores: float | None = None
+    signal: Whole | None = None
+    pid: Whole | None = None
+    cores: Amount | None = None
 
 
 def make(command: list[str], options: dict[str, Any], where: str | None = None) -> tuple[Path, RunFile]:
@@ -51,7 +52,7 @@ def make(command: list[str], options: dict[str, Any], where: str | None = None) 
 
     home = Path(where) if where else Path(HOME)
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", os.path.splitext(os.path.basename(_program(command)))[0])[:40] or "run"
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", _program(command))[:40] or "run"
     try:
         home.mkdir(parents=True, exist_ok=True)
         ignore = home / ".gitignore"
@@ -78,8 +79,12 @@ def make(command: list[str], options: dict[str, Any], where: str | None = None) 
 
 
 def _program(command: list[str]) -> str:
-    """The word of a command that says most about it: the script."""
-    return next((word for word in command if word.endswith(".py")), command[-1] if "-m" in command else command[0])
+    """What says most about a command: its script or module, else the program."""
+    place = command.index("-m") + 1 if "-m" in command else len(command)
+    script = next((word for word in command[:place] if word.endswith(".py")), None)
+    if script is None and place < len(command):
+        return command[place]
+    return os.path.splitext(os.path.basename(script or command[0]))[0]
 
 
 def _fresh(home: Path, name: str) -> Path:
@@ -103,8 +108,11 @@ def write(folder: Path, run: RunFile) -> None:
 def read(folder: Path) -> RunFile:
     """Read run.json. Raises GpuwhyError where this is no folder of a run."""
     try:
-        return msgspec.json.decode((folder / "run.json").read_bytes(), type=RunFile)
-    except (OSError, msgspec.DecodeError) as error:
+        run = msgspec.json.decode((folder / "run.json").read_bytes(), type=RunFile)
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: msgspec's errors are such
         raise GpuwhyError(
             f"{folder}: not the folder of a run: {error}", hint="gpuwhy run makes them: .gpuwhy/…"
         ) from None
+    if run.ended_ns is not None and run.ended_ns < run.begun_ns:
+        raise GpuwhyError(f"{folder}: the run ended before it began: run.json is damaged")
+    return run

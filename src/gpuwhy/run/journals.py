@@ -1,4 +1,8 @@
-"""The journals of the watched processes → columns of records, and notes."""
+"""The journals of the watched processes → columns of records, and notes.
+
+Whatever lies in the files, what comes out of here is sound: times are in [0, 2^62], steps ascend, numbers and texts of
+notes are numbers and texts. What is not is left out, and counted.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.probe.format import COLUMNS, LAST_KIND
+from gpuwhy.probe.format import COLUMNS, DEVICE, LAST_KIND
 
 LONGEST_NOTE = 100_000
 LAYOUT = np.dtype(list(COLUMNS))
 STEP = np.dtype("<i8")
+MOST = 1 << 62
+"""Of any number: sums and differences of two do not overflow."""
+BACK_NS = 1_000_000
+"""Two threads that note steps at the same time may do so in the other order; what goes back further is damaged."""
+NUMBERS = {
+    *("t", "begun", "stopped", "kind", "step", "steps", "first", "thread", "tid", "pid", "parent", "index", "workers"),
+    *("num_alloc_retries", "num_device_alloc", "allocated_bytes.all.peak", "reserved_bytes.all.peak"),
+}
+TEXTS = {"note", "name", "uuid", "version", "file", "error", "why", "what", "rank", "co_name", "co_filename"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +55,7 @@ class Journal:
     def rank(self) -> int | None:
         """The rank that the process was started as."""
         told = next(iter(self.noted("process")), {}).get("rank")
-        return int(told) if isinstance(told, str) and told.isdigit() and len(told) < 8 else None
+        return int(told) if isinstance(told, str) and told.isdecimal() and len(told) < 8 else None
 
 
 def read(folder: Path) -> list[Journal]:
@@ -55,18 +68,36 @@ def read(folder: Path) -> list[Journal]:
 def _read(path: Path) -> Journal:
     name = path.name.removesuffix(".notes.jsonl")
     notes, bad = _notes(path)
-    damage = f"{bad} notes could not be read" if bad else None
+    damage = [f"{bad} notes could not be read"] if bad else []
     try:
         steps, records = (
             _column(path.with_name(f"{name}.{end}"), of) for end, of in (("steps", STEP), ("records", LAYOUT))
         )
     except OSError as error:
-        steps, records, damage = np.empty(0, STEP), np.empty(0, LAYOUT), f"it cannot be read: {error.strerror}"
-    known = (records["kind"] >= 1) & (records["kind"] <= LAST_KIND) & (records["end"] >= records["start"])
-    if not known.all():
-        damage = f"{int((~known).sum())} records are damaged"
-        records = records[known]
-    return Journal(name, _pid(name), steps, records, notes, damage)
+        steps, records = np.empty(0, STEP), np.empty(0, LAYOUT)
+        damage.append(f"it cannot be read: {error.strerror}")
+    whole, known = _ascending(steps), records[_are_sound(records)]
+    if len(whole) < len(steps):
+        damage.append(f"steps after the first {len(whole):,} are damaged")
+    if len(known) < len(records):
+        damage.append(f"{len(records) - len(known):,} records are damaged")
+    return Journal(name, _pid(name), whole, known, notes, "; ".join(damage) or None)
+
+
+def _ascending(steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Steps up to the first that cannot be right, in order."""
+    wrong = (steps < 0) | (steps > MOST)
+    wrong[1:] |= steps[1:] < np.maximum(steps[:-1], BACK_NS) - BACK_NS
+    whole = steps[: int(np.argmax(wrong)) if wrong.any() else len(steps)]
+    return np.maximum.accumulate(whole)
+
+
+def _are_sound(records: NDArray[Any]) -> NDArray[np.bool_]:
+    sound = (records["kind"] >= DEVICE) & (records["kind"] <= LAST_KIND)
+    sound &= (records["start"] >= 0) & (records["end"] >= records["start"]) & (records["end"] <= MOST)
+    for column in ("value", "more"):
+        sound &= (records[column] >= -1) & (records[column] <= MOST)
+    return np.asarray(sound)
 
 
 def _column(path: Path, of: np.dtype[Any]) -> NDArray[Any]:
@@ -80,7 +111,7 @@ def _column(path: Path, of: np.dtype[Any]) -> NDArray[Any]:
 
 def _pid(name: str) -> int:
     first = name.partition("-")[0]
-    return int(first) if first.isdigit() and len(first) < 12 else 0
+    return int(first) if first.isdecimal() and len(first) < 12 else 0
 
 
 def _notes(path: Path) -> tuple[list[dict[str, Any]], int]:
@@ -93,9 +124,16 @@ def _notes(path: Path) -> tuple[list[dict[str, Any]], int]:
                 except (ValueError, RecursionError):
                     note = None
                 if isinstance(note, dict):
-                    notes.append(note)
+                    notes.append({name: value for name, value in note.items() if _is_sound(name, value)})
                 else:
                     bad += 1
     except OSError:
         bad += 1
     return notes, bad
+
+
+def _is_sound(name: str, value: object) -> bool:
+    """Whether a value of a note is what one of this name can be."""
+    if name in NUMBERS:
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
+    return name not in TEXTS or isinstance(value, str)

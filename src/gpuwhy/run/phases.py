@@ -1,6 +1,7 @@
 """The whole run on the coarse scale: each nanosecond from start to end in one account.
 
-What lies within something else belongs to the inner one: a checkpoint during an evaluation is a checkpoint.
+What lies within several accounts belongs to the last of them in this order: steps, waiting for input, garbage
+collection, evaluation, compiling, checkpoints, gpuwhy's profiler. A checkpoint during an evaluation is a checkpoint.
 """
 
 from __future__ import annotations
@@ -12,10 +13,8 @@ from gpuwhy.arrays import quantiles, unique
 from gpuwhy.probe import format as kinds
 from gpuwhy.reports.run_model import Phase
 from gpuwhy.run.journals import Journal
-from gpuwhy.run.steps import SPIKE, Steps
-
-Spans = NDArray[np.int64]
-"""Rows of [start, end)."""
+from gpuwhy.run.spans import Spans, after_free, covered, joined, spans_of
+from gpuwhy.run.steps import SPIKE, Steps, evaluations, in_thread
 
 
 def phases(journal: Journal | None, steps: Steps | None, begun: int, ended: int) -> list[Phase]:
@@ -60,13 +59,14 @@ def _layers(journal: Journal, steps: Steps | None, begun: int, ended: int) -> li
     layers.append(("start_up/import_torch", [(importing, imported)]))
     layers.append(("start_up/set_up" if steps is not None else "no_steps", [(imported, first)]))
     found = [(account, _spans(spans)) for account, spans in layers]
+    of_records = _of_records(journal, steps, ended)
     if steps is not None:
-        found += _of_steps(steps, ended)
-    found += _of_records(journal, steps, ended)
-    return found
+        found += _of_steps(steps, ended, np.concatenate([spans for _, spans in of_records]))
+    return found + of_records
 
 
-def _of_steps(steps: Steps, ended: int) -> list[tuple[str, Spans]]:
+def _of_steps(steps: Steps, ended: int, told: Spans) -> list[tuple[str, Spans]]:
+    """Accounts of steps. `told`: stretches that have accounts of their own."""
     edges = np.stack([steps.edge[:-1], steps.edge[1:]], axis=1)
     last = int(steps.edge[-1])
     found = [
@@ -77,9 +77,10 @@ def _of_steps(steps: Steps, ended: int) -> list[tuple[str, Spans]]:
     steady = steps.steady
     if steady.any():
         usual = round(quantiles(steps.length[steady], (0.5,))[0])
-        long = steady & (steps.length > SPIKE * usual) & (steps.host_ns > usual)
-        spans = edges[long].copy()
-        spans[:, 0] += usual  # what it took beyond the usual
+        others = joined(told)
+        rest = steps.host_ns - covered(steps.edge, others)
+        spans = edges[steady & (steps.length > SPIKE * usual) & (rest > usual)].copy()
+        spans[:, 0] = after_free(spans[:, 0], usual, others)  # what it took beyond the usual
         found.append(("spike", spans))
     return found
 
@@ -89,34 +90,20 @@ def _of_records(journal: Journal, steps: Steps | None, ended: int) -> list[tuple
     for account, kind in (
         ("input", kinds.LOADER),
         ("gc", kinds.COLLECTION),
-        ("evaluation", 0),
+        ("evaluation", kinds.EVALUATION),
         ("compile", kinds.COMPILE),
         ("checkpoint", kinds.CHECKPOINT),
         ("profile", kinds.PROFILE),
     ):
-        if account == "evaluation":
-            spans = _evaluations(journal, steps, ended)
+        records = journal.of(kind)
+        if steps is not None and kind in (kinds.LOADER, kinds.CHECKPOINT):  # beside the loop it holds up nothing
+            records = in_thread(records, steps.thread)
+        if kind == kinds.EVALUATION:
+            spans = evaluations(journal, steps.anchor, steps.edge, ended) if steps is not None else _spans([])
         else:
-            records = journal.of(kind)
-            spans = np.stack([records["start"], records["end"]], axis=1).astype(np.int64)
+            spans = spans_of(records)
         found.append((account, spans))
     return found
-
-
-def _evaluations(journal: Journal, steps: Steps | None, ended: int) -> Spans:
-    """From when a training model is put into evaluation mode to when it trains again, or a step begins."""
-    if steps is None or steps.anchor != kinds.OPTIMIZER:
-        return _spans([])
-    marks = journal.of(kinds.EVALUATION)
-    spans = []
-    for place, mark in enumerate(marks):
-        if not mark["value"] or not steps.edge[0] <= mark["start"] <= steps.edge[-1]:
-            continue
-        following = marks[place + 1]["start"] if place + 1 < len(marks) else ended
-        step = np.searchsorted(steps.edge, mark["start"], side="right")
-        bound = int(steps.edge[step]) if step < len(steps.edge) else ended
-        spans.append((int(mark["start"]), min(int(following), bound)))
-    return _spans(spans)
 
 
 def _time(note: dict[str, object] | None, otherwise: int, name: str = "t") -> int:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpuwhy.findings.base import WORTH
 from gpuwhy.reports.findings_model import FindingInfo, Interval, IntervalNs, MendInfo
 from gpuwhy.reports.words import ms
 from gpuwhy.run.counters import GpuSummary, ProcessSummary, Summary
 from gpuwhy.run.journals import Journal
-from gpuwhy.run.steps import Steps
+from gpuwhy.run.spans import Spans, covered, joined, spans_of
+from gpuwhy.run.steps import Steps, in_thread
 
 FEW = 5
 """Steps without something that are needed to tell what those with it take longer."""
 SURE = 0.25
 """A saving that was told by comparison is off by so much of itself."""
-Spans = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +60,10 @@ class Seen:
         """A steady step, on average."""
         return float(self.steps.length[self.steps.steady].mean())
 
-    def spans(self, kind: int) -> Spans:
-        """Records of one kind in the thread of the loop, or in the main one."""
-        records: NDArray[Any] = self.journal.of(kind)
-        return np.stack([records["start"], records["end"]], axis=1).astype(np.int64)
+    def spans(self, kind: int, everywhere: bool = False) -> Spans:
+        """Records of one kind in the thread of the loop, or in any."""
+        records = self.journal.of(kind)
+        return spans_of(records if everywhere else in_thread(records, self.steps.thread))
 
     def saving(self, spans: Spans) -> tuple[Interval, float] | None:
         """Time a step without these stretches over that with them, and what they take of a step; None if there are
@@ -75,10 +73,7 @@ class Seen:
         So steps with them are compared with steps without, where there are both.
         """
         steps, steady = self.steps, self.steps.steady
-        within = np.zeros(len(steps), np.int64)
-        at = np.searchsorted(steps.edge, spans[:, 0], side="right") - 1
-        inside = (at >= 0) & (at < len(steps))
-        np.add.at(within, at[inside], (spans[:, 1] - spans[:, 0])[inside])
+        within = covered(steps.edge, joined(spans))
         touched = steady & (within > 0)
         if not touched.any():
             return None

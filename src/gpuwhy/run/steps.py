@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.arrays import quantiles, unique
+from gpuwhy.arrays import by_value, quantiles, unique
+from gpuwhy.intervals import ranges, running_end
 from gpuwhy.probe import format as kinds
-from gpuwhy.run.journals import Journal
+from gpuwhy.run.journals import MOST, Journal
+from gpuwhy.run.spans import Spans, covered, joined, spans_of
 
 STARTUP_RATIO, STARTUP_MOST = 2.0, 0.25
 """Leading steps longer than so many median steps are start-up, at most this part of all."""
@@ -23,6 +25,8 @@ AFTER_PROFILE = 1
 """Steps after a profile that still feel it."""
 SPIKE = 2.0
 """A steady step of more than so many medians is a spike."""
+MOST_SAMPLES = 1 << 40
+"""In one batch: more is no number of samples."""
 Ns = NDArray[np.int64]
 
 
@@ -31,6 +35,8 @@ class Steps:
     """Step i runs from `edge[i]` to `edge[i + 1]` (ns, CLOCK_MONOTONIC); `device_ns` is -1 where not measured."""
 
     anchor: int
+    thread: int
+    """Of the loop, as Python numbers it."""
     number: Ns
     edge: Ns
     device_ns: Ns
@@ -50,20 +56,20 @@ class Steps:
 
     @cached_property
     def host_ns(self) -> Ns:
-        """Each step's time on the host's clock."""
-        return np.diff(self.edge)
+        """Each step's time on the host's clock: at least 1, where that is coarse."""
+        return np.maximum(np.diff(self.edge), 1)
 
     @cached_property
     def length(self) -> Ns:
         """Each step's time on the device's clock where it was measured: a host that runs ahead of the device is done
         with its first steps long before the device is.
         """
-        return np.where(self.device_ns >= 0, self.device_ns, self.host_ns)
+        return np.where(self.device_ns >= 0, np.maximum(self.device_ns, 1), self.host_ns)
 
     @cached_property
     def spread(self) -> Ns:
         """Each step's time for quantiles: on the device's clock only where it was measured by itself."""
-        return np.where((self.device_ns >= 0) & ~self.lumped, self.device_ns, self.host_ns)
+        return np.where((self.device_ns >= 0) & ~self.lumped, self.length, self.host_ns)
 
     @cached_property
     def steady(self) -> NDArray[np.bool_]:
@@ -78,58 +84,87 @@ def steps_of(journal: Journal) -> Steps | None:
         return None
     anchor, first, thread = (int(anchors[-1][name]) for name in ("kind", "step", "thread"))
     edge = journal.steps[first:].astype(np.int64)
-    if len(edge) < 2 or (np.diff(edge) < 0).any():
+    if len(edge) < 2:
         return None
     number = np.arange(first, first + len(edge) - 1)
     profiled, (device, lumped) = _profiled(journal, edge), _device(journal, number)
-    samples, tokens, waited, how = _work(journal, edge, thread, anchor)
+    samples, tokens, how = _work(journal, edge, thread, anchor)
+    loads = spans_of(in_thread(journal.of(kinds.LOADER), thread))
     return Steps(
-        anchor,
-        number,
-        edge,
-        device,
-        lumped,
-        profiled,
-        _startup(np.where(device >= 0, device, np.diff(edge)), profiled),
-        samples,
-        tokens,
-        waited,
-        how,
+        anchor=anchor,
+        thread=thread,
+        number=number,
+        edge=edge,
+        device_ns=device,
+        lumped=lumped,
+        profiled=profiled,
+        startup=_startup(np.where(device >= 0, device, np.diff(edge)), profiled),
+        samples=samples,
+        tokens=tokens,
+        waited_ns=covered(edge, joined(loads)),
+        how_samples=how,
     )
 
 
+def in_thread(records: NDArray[Any], thread: int) -> NDArray[Any]:
+    """Records of one thread."""
+    found: NDArray[Any] = records[records["thread"].astype(np.int64) == thread]
+    return found
+
+
+def evaluations(journal: Journal, anchor: int, edge: Ns, ended: int) -> Spans:
+    """From when a training model is put into evaluation mode to when it trains again, or a step begins."""
+    marks = journal.of(kinds.EVALUATION)
+    marks = marks[np.argsort(marks["start"], kind="stable")]
+    if anchor != kinds.OPTIMIZER or not len(marks):
+        return np.empty((0, 2), np.int64)
+    start = marks["start"].astype(np.int64)
+    following = np.append(start[1:], ended)
+    bound = np.append(edge, ended)[np.searchsorted(edge, start, side="right")]
+    found = np.stack([start, np.minimum(following, bound)], axis=1)
+    during = (marks["value"] > 0) & (start >= edge[0]) & (start <= edge[-1])
+    return np.asarray(found[during & (found[:, 1] > found[:, 0])])
+
+
 def _is_anchor(note: dict[str, Any]) -> bool:
-    return note.get("kind") in kinds.ANCHORS and all(isinstance(note.get(name), int) for name in ("step", "thread"))
+    return all(name in note for name in ("kind", "step", "thread")) and note["kind"] in kinds.ANCHORS
 
 
 def _device(journal: Journal, number: Ns) -> tuple[Ns, NDArray[np.bool_]]:
     """The device's time of each step, and whether it is a part of that of several."""
     told = journal.of(kinds.DEVICE)
-    told = told[(told["start"] > 0) & (told["more"] >= 0)]
-    count = told["start"].astype(np.int64)
-    step = np.repeat(told["value"] - number[0], count) + _within(count)
-    inside = np.flatnonzero((step >= 0) & (step < len(number)))
+    most = len(journal.steps)
+    told = told[(told["start"] > 0) & (told["start"] <= most) & (told["value"] >= 0) & (told["value"] <= most)]
+    told = told[(told["more"] >= 0) & (told["value"] >= running_end(told["value"] + told["start"]))]
     found, lumped = np.full(len(number), -1, np.int64), np.zeros(len(number), bool)
-    found[step[inside]] = np.repeat(told["more"] // np.maximum(count, 1), count)[inside]
+    if float(told["more"].astype(np.float64).sum()) > MOST:
+        return found, lumped
+    count = told["start"].astype(np.int64)
+    step = ranges(told["value"] - number[0], count)
+    inside = np.flatnonzero((step >= 0) & (step < len(number)))
+    found[step[inside]] = np.repeat(told["more"] // count, count)[inside]
     lumped[step[inside]] = np.repeat(count > 1, count)[inside]
     return found, lumped
-
-
-def _within(count: Ns) -> Ns:
-    """0, 1, … for each of some groups of so many."""
-    return np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
 
 
 def _profiled(journal: Journal, edge: Ns) -> NDArray[np.bool_]:
     """Steps from the first sign of a profile to the step after its last one."""
     marks = journal.of(kinds.PROFILE)
-    found = np.zeros(len(edge) - 1, bool)
-    for one in unique(marks["more"]):
-        mine = marks[marks["more"] == one]
-        first = int(np.searchsorted(edge, mine["start"].min(), side="right")) - 1
-        last = int(np.searchsorted(edge, mine["end"].max(), side="right")) - 1
-        found[max(first, 0) : last + 1 + AFTER_PROFILE] = True
-    return found
+    change = np.zeros(len(edge) + AFTER_PROFILE + 1, np.int64)
+    for _, rows in by_value(marks["more"]):
+        begun, stopped = int(marks["start"][rows].min()), int(marks["end"][rows].max())
+        if len(rows) == 1:
+            stopped = _given_up(journal, begun, int(edge[-1]))
+        first, last = (int(np.searchsorted(edge, time, side="right")) - 1 for time in (begun, stopped))
+        change[max(first, 0)] += 1
+        change[last + 1 + AFTER_PROFILE] -= 1
+    return np.asarray(np.cumsum(change)[: len(edge) - 1] > 0)
+
+
+def _given_up(journal: Journal, begun: int, otherwise: int) -> int:
+    """When a profile ended that was begun and never written: as the program began one of its own, or with it."""
+    times = [note["t"] for what in ("aside", "failed") for note in journal.noted(what) if "t" in note]
+    return min((time for time in times if time >= begun), default=max(otherwise, begun))
 
 
 def _startup(length: Ns, profiled: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -144,42 +179,72 @@ def _startup(length: Ns, profiled: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return found
 
 
-def _work(journal: Journal, edge: Ns, thread: int, anchor: int) -> tuple[Ns, Ns, Ns, str | None]:
-    """Samples, tokens and waiting of each step, and how samples were found."""
-    count = len(edge) - 1
-    loads = journal.of(kinds.LOADER)
-    loads = loads[loads["thread"] == thread]
-    waited = np.zeros(count, np.int64)
+def _work(journal: Journal, edge: Ns, thread: int, anchor: int) -> tuple[Ns, Ns, str | None]:
+    """Samples and tokens of each step, and how samples were found."""
+    if anchor == kinds.TOKEN:
+        return np.full(len(edge) - 1, -1, np.int64), _generated(journal, edge), None
+    of, at, inside, how = _batches(journal, edge, thread, anchor)
+    samples, tokens = (_summed(of[name][inside], at, len(edge) - 1) for name in ("value", "more"))
+    return samples, tokens, how if (samples >= 0).any() else None
+
+
+def _batches(
+    journal: Journal, edge: Ns, thread: int, anchor: int
+) -> tuple[NDArray[Any], Ns, NDArray[np.bool_], str | None]:
+    """Records that tell samples, the steps of those inside of any, which those are, and how they tell."""
+    calls = journal.of(kinds.FORWARD)
+    told = calls[calls["detail"] == kinds.USER]
+    if len(told):
+        return told, *_place(edge, told["start"] - 1), "gpuwhy.step(samples=…)"
+    loads = _training(journal, in_thread(journal.of(kinds.LOADER), thread), anchor, edge)
     at, inside = _place(edge, loads["end"])
-    np.add.at(waited, at, (loads["end"] - loads["start"])[inside])
-    if len(at) >= count / 2:
-        of, how = loads, "the first dimension of what the data loader gave"
-    else:
-        of, how = journal.of(kinds.FORWARD), "the first dimension of the model's first argument"
-        if anchor == kinds.OPTIMIZER:  # calls are watched up to its first step: all that train belong to one step
-            of = of[(of["flags"] & kinds.GRAD != 0) & (of["start"] < edge[0])]
-            at, inside = np.zeros(len(of), np.int64), np.ones(len(of), bool)
-        else:
-            at, inside = _place(edge, of["start"])
-    if (journal.of(kinds.FORWARD)["detail"] == kinds.USER).any():
-        of, how = journal.of(kinds.FORWARD), "gpuwhy.step(samples=…)"
-        of = of[of["detail"] == kinds.USER]
-        at, inside = _place(edge, of["start"] - 1)
-    found = []
-    for column in ("value", "more"):
-        total = np.full(count, -1, np.int64)
-        known = of[column][inside] >= 0
-        total[unique(at[known])] = 0
-        np.add.at(total, at[known], of[column][inside][known])
-        found.append(total)
-    samples, tokens = (_filled(one) for one in found)
-    return samples, tokens, waited, how if (samples >= 0).any() else None
+    if np.count_nonzero(loads["value"][inside] >= 0) >= (len(edge) - 1) / 2:
+        return loads, at, inside, "the first dimension of what the data loader gave"
+    how = "the first dimension of the model's first argument"
+    if anchor == kinds.OPTIMIZER:  # calls are watched up to its first step: all that train belong to one step
+        calls = calls[(calls["flags"] & kinds.GRAD != 0) & (calls["start"] < edge[0])]
+        return calls, np.zeros(len(calls), np.int64), np.ones(len(calls), bool), how
+    if anchor == kinds.CALL:  # what other models are called with in the same turn are no more samples
+        calls = calls[np.append(edge, -1)[np.searchsorted(edge, calls["start"])] == calls["start"]]
+    return calls, *_place(edge, calls["start"]), how
+
+
+def _training(journal: Journal, loads: NDArray[Any], anchor: int, edge: Ns) -> NDArray[Any]:
+    """Batches that did not come while a model was evaluated: nothing is learnt from those."""
+    spans = evaluations(journal, anchor, edge, int(edge[-1]))
+    row = np.searchsorted(spans[:, 0], loads["end"], side="right") - 1
+    ends = np.append(spans[:, 1], -1)[row]  # row -1: before any
+    found: NDArray[Any] = loads[loads["end"] > ends]
+    return found
+
+
+def _summed(values: Ns, at: Ns, count: int) -> Ns:
+    """The sum for each step of what lies in it."""
+    total, known = np.full(count, -1, np.int64), (values >= 0) & (values <= MOST_SAMPLES)
+    total[at[known]] = 0
+    np.add.at(total, at[known], values[known])
+    return _filled(total)
 
 
 def _filled(values: Ns) -> Ns:
     """Steps of which nothing was seen have what the others have, if those agree."""
     known = unique(values[values >= 0])
     return np.where(values < 0, known[0], values) if len(known) == 1 else values
+
+
+def _generated(journal: Journal, edge: Ns) -> Ns:
+    """New tokens of each step: those of a call of `generate` lie evenly over its steps."""
+    told = journal.of(kinds.GENERATE)
+    told = told[np.argsort(told["start"], kind="stable")]
+    told = told[(told["more"] >= 0) & (told["more"] <= MOST_SAMPLES) & (told["start"] >= running_end(told["end"]))]
+    first, last = (np.searchsorted(edge, told[name], side="left") for name in ("start", "end"))
+    count = (last - first).astype(np.int64)
+    new, first, count = (each[count > 0] for each in (told["more"], first, count))
+    step = ranges(first, count)
+    left = np.repeat(new % count, count)
+    found = np.full(len(edge), -1, np.int64)
+    found[step] = np.repeat(new // count, count) + (step - np.repeat(first, count) < left)
+    return found[:-1]
 
 
 def _place(edge: Ns, time: Ns) -> tuple[Ns, NDArray[np.bool_]]:

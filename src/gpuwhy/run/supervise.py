@@ -1,19 +1,21 @@
 """What gpuwhy's own process does while the program runs: samples counters, and asks for further profiles.
 
 All of it in one thread beside the one that waits for the program: a driver that hangs must not keep that from ending.
+NumPy is not imported here: the program would start later, and NumPy's own threads would take signals that are for it.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 import time
-from contextlib import suppress
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from gpuwhy.run.folder import KEPT
 from gpuwhy.run.gpus import find_gpus
@@ -43,7 +45,8 @@ class Supervisor:
         self.problem: str | None = None
 
     def __enter__(self) -> Supervisor:
-        self.thread.start()
+        with _no_signals():
+            self.thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -51,6 +54,12 @@ class Supervisor:
         self.thread.join(ENDING_S)
 
     def _run(self) -> None:
+        try:
+            self._supervise()
+        except Exception as error:  # nothing of it may show in the program's output
+            self.problem = self.problem or f"{type(error).__name__}: {error}"
+
+    def _supervise(self) -> None:
         gpus, _ = find_gpus()
         listening = _listen(self.folder / "socket")
         speed = Speed()
@@ -84,7 +93,21 @@ class Supervisor:
     def _detailed(self) -> list[int]:
         """The processes that make steps."""
         names = sorted(path.name for path in (self.folder / "processes").glob("*.steps"))
-        return [int(name.partition("-")[0]) for name in names[:MOST_DETAILED]]
+        pids = [name.partition("-")[0] for name in names]
+        return [int(pid) for pid in pids if pid.isdecimal()][:MOST_DETAILED]
+
+
+@contextmanager
+def _no_signals() -> Iterator[None]:
+    """Threads that are started take no signals: those are for the one that waits for the program."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Speed:
@@ -108,37 +131,40 @@ class Speed:
         return fallen
 
 
-def rate_of(steps: NDArray[np.int64], since: int) -> float | None:
-    """Steps a second since a time, by the last step that was seen; None of too few to tell."""
-    recent = steps[steps >= since]
-    if len(recent) < LEAST_STEPS:
+def rate_of(steps: Sequence[int], since: int) -> float | None:
+    """Steps a second since a time, by the last step that was seen; None of too few to tell. `steps` ascend."""
+    first = bisect_left(steps, since)
+    count = len(steps) - first
+    if count < LEAST_STEPS or steps[-1] <= steps[first]:
         return None
-    return float((len(recent) - 1) / ((recent[-1] - recent[0]) / 1e9)) if recent[-1] > recent[0] else None
+    return (count - 1) / ((steps[-1] - steps[first]) / 1e9)
 
 
-def _latest_steps(folder: Path, most: int = 1_000_000) -> NDArray[np.int64]:
+def _latest_steps(folder: Path, most: int = 1_000_000) -> array[int]:
     """The latest steps of the process that made most."""
-    files = list((folder / "processes").glob("*.steps"))
-    if not files:
-        return np.empty(0, np.int64)
-    with suppress(OSError):
-        largest = max(files, key=lambda path: path.stat().st_size)
+    steps = array("q")
+    with suppress(OSError, ValueError):  # ValueError: there is none
+        largest = max((folder / "processes").glob("*.steps"), key=lambda path: path.stat().st_size)
         with open(largest, "rb") as file:
             size = file.seek(0, os.SEEK_END) // 8
             file.seek(max(size - most, 0) * 8)
-            return np.frombuffer(file.read(min(size, most) * 8), "<i8")
-    return np.empty(0, np.int64)
+            data = file.read(min(size, most) * 8)
+            steps.frombytes(data[: len(data) - len(data) % 8])
+    return steps
 
 
 def _listen(path: Path) -> socket.socket | None:
     """A socket on which another profile can be asked for; none where there can be none (a path too long, say)."""
+    if not hasattr(socket, "AF_UNIX"):
+        return None
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listening.bind(str(path))
         os.chmod(path, 0o600)
         listening.listen(4)
         listening.setblocking(False)
-    except (OSError, AttributeError):
+    except OSError:
+        listening.close()
         return None
     return listening
 
@@ -161,7 +187,7 @@ def _forget_old(profiles: Path) -> None:
     kept: dict[str, list[tuple[int, Path]]] = {}
     for path in profiles.glob("*.json"):
         process, _, number = path.stem.rpartition(".")
-        if number.isdigit():
+        if number.isdecimal():
             kept.setdefault(process, []).append((int(number), path))
     for some in kept.values():
         for _, path in sorted(some)[:-KEPT]:

@@ -26,6 +26,8 @@ RULES: tuple[Rule, ...] = (
 
 
 def findings(seen: Seen) -> list[FindingInfo]:
-    """What the rules say of a process, what brings most first."""
+    """What the rules say of a process, what brings most first; nothing of one without steady steps."""
+    if not seen.steps.steady.any():
+        return []
     found = [finding for rule in RULES if (finding := rule(seen)) is not None]
     return sorted(found, key=lambda finding: finding.mends[0].after_over_before.mid)

@@ -6,13 +6,14 @@ from gpuwhy.probe import format as kinds
 from gpuwhy.reports.findings_model import FindingInfo
 from gpuwhy.reports.words import counted
 from gpuwhy.run.seen import Seen
+from gpuwhy.run.spans import Spans
 
 
 def collections(seen: Seen) -> FindingInfo | None:
     """Long garbage collections within the steps."""
     return _pauses(
         seen,
-        kinds.COLLECTION,
+        seen.spans(kinds.COLLECTION, everywhere=True),  # in another thread it holds Python's lock all the same
         "collection",
         "garbage_collection",
         "Python's garbage collection holds up the loop",
@@ -29,7 +30,7 @@ def checkpoints(seen: Seen) -> FindingInfo | None:
     """Saving, in the thread of the loop."""
     return _pauses(
         seen,
-        kinds.CHECKPOINT,
+        seen.spans(kinds.CHECKPOINT),
         "save",
         "checkpoint",
         "checkpoints are written while the loop waits",
@@ -43,9 +44,8 @@ def checkpoints(seen: Seen) -> FindingInfo | None:
 
 
 def _pauses(
-    seen: Seen, kind: int, one: str, cause: str, title: str, refuted_by: str, mend: tuple[str, str, str | None]
+    seen: Seen, spans: Spans, one: str, cause: str, title: str, refuted_by: str, mend: tuple[str, str, str | None]
 ) -> FindingInfo | None:
-    spans = seen.spans(kind)
     told = seen.saving(spans)
     if told is None:
         return None

@@ -20,13 +20,12 @@ BUSY = 0.1
 def busy_thread(seen: Seen) -> FindingInfo | None:
     """The lock comes back late, and another Python thread is busy."""
     lock = seen.spans(kinds.LOCK)
-    lock = lock[(lock[:, 0] >= seen.steps.edge[0]) & (lock[:, 1] <= seen.steps.edge[-1])]
     if len(lock) < 2:
         return None
     took = lock[:, 1] - lock[:, 0]
     late = float((took >= LONG_NS).mean())
     others, own = _threads(seen)
-    if late < OFTEN or not others or own is None:
+    if late < OFTEN or not others or own is None or own.cores is None:
         return None
     used = sum(thread.cores or 0.0 for thread, _ in others)
     if used < BUSY:
@@ -34,7 +33,7 @@ def busy_thread(seen: Seen) -> FindingInfo | None:
     most, name = max(others, key=lambda pair: pair[0].cores or 0.0)
     # The loop runs while it has the lock: alone it needs about what it computes now. What the others use is all that it
     # can win.
-    computes = max(own.cores or 0.0, 0.02)
+    computes = max(own.cores, 0.02)
     mid = min(max(1 - used, computes), 1.0)
     after = Interval(low=min(0.8 * computes, mid), mid=mid, high=(1 + mid) / 2)
     return seen.finding(

@@ -5,15 +5,19 @@ from __future__ import annotations
 from gpuwhy.reports.findings_model import FindingInfo, Interval
 from gpuwhy.run.seen import Seen
 
+AHEAD = 1.05
+"""A device that takes so many times as long as the host is still at work when the host waits: that costs nothing."""
+
 
 def input_wait(seen: Seen) -> FindingInfo | None:
     """Time within the loader's `__next__`, in the thread of the loop."""
     steps, steady = seen.steps, seen.steps.steady
-    own = float(steps.waited_ns[steady].sum()) / max(float(steps.host_ns[steady].sum()), 1.0)
-    if not own:
+    host, length = (float(ns[steady].sum()) for ns in (steps.host_ns, steps.length))
+    own = min(float(steps.waited_ns[steady].sum()) / host, 0.99)
+    if not own or length > AHEAD * host:
         return None
-    settings = seen.journal.noted("loader")
-    workers = settings[-1].get("workers") if settings else None
+    told = {note.get("workers") for note in seen.journal.noted("loader")}
+    workers = told.pop() if len(told) == 1 else None  # of several loaders it is not known which one was waited for
     makes = workers == 0
     title = (
         "the loop makes its batches itself, while the device waits" if makes else "the loop waits for its data loader"

@@ -10,6 +10,8 @@ WAITS = 0.1
 """Part of the time that workers, or the loop, must be ready to run without a core."""
 FULL = 0.85
 """Part of the cores that must be in use."""
+THEIRS = 0.5
+"""Part of that use that must be the workers': else they wait for somebody else's work."""
 
 
 def too_many_workers(seen: Seen) -> FindingInfo | None:
@@ -18,22 +20,23 @@ def too_many_workers(seen: Seen) -> FindingInfo | None:
     if summary is None or process is None or summary.cores is None:
         return None
     workers = [one for one in summary.processes if one.parent == seen.journal.pid]
+    count = process.children  # at one time: each epoch may start its own
     used = sum(one.cores or 0.0 for one in summary.processes)
-    if len(workers) + 1 <= summary.cores or used < FULL * summary.cores:
+    working = sum(one.cores or 0.0 for one in workers)
+    if not count or count + 1 <= summary.cores or used < FULL * summary.cores or working < THEIRS * used:
         return None
     loop = next((thread for thread in process.threads or [] if thread.tid == seen.tid), None)
     waits = loop.wait if loop is not None and loop.wait is not None else process.wait
-    theirs = sum(one.wait or 0.0 for one in workers) / len(workers)
+    theirs = sum(one.wait or 0.0 for one in workers) / count
     if waits is None or max(waits, theirs) < WAITS:
         return None
-    after = Interval(low=max(1 - waits - theirs / 2, 0.05), mid=1 - waits, high=1.0)
+    after = Interval(low=max(1 - waits - theirs / 2, 0.05), mid=max(1 - waits, 0.05), high=1.0)
     fewer = max(int(summary.cores) - 1, 1)
     return seen.finding(
         "host_contention",
         "more loader workers than cores take turns with the loop",
         [
-            f"{counted(len(workers), 'worker')} and the loop share {summary.cores:g} cores, of which {used:.1f} are "
-            f"in use",
+            f"{counted(count, 'worker')} and the loop share {summary.cores:g} cores, of which {used:.1f} are in use",
             f"the loop's thread was ready to run without a core {100 * waits:.0f} % of the time, each worker "
             f"{100 * theirs:.0f} %",
         ],
