@@ -15,7 +15,7 @@ CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10
 SCAN := src/gpuwhy/sources/scan
 WHATIF := src/gpuwhy/whatif
 NOT_COMPILED := note: scan.c was not compiled (no C compiler?), so profiles are read by the slower Python scanner
-TORCH_TESTS := tests/test_flops.py tests/test_measure.py tests/test_ceilings.py
+TORCH_TESTS := tests/test_flops.py tests/test_measure.py tests/test_ceilings.py tests/test_record.py tests/test_run_programs.py
 # The install is editable: a change of any other file is there at once.
 INSTALLS := pyproject.toml hatch_build.py $(wildcard $(SCAN)/*.c $(SCAN)/*.h $(WHATIF)/*.c)
 
@@ -32,7 +32,7 @@ test: $(VENV)/.installed-test ## run all tests
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-torch: $(VENV)/.installed-torch ## install the one torch that some tests are held against, and run those
-	$(BIN)/python -m pytest $(TORCH_TESTS) $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(TORCH_TESTS) $(ARGS)
 
 check: lint format-check types test ## all that CI runs on the code: lint, format, types, tests
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 from gpuwhy.errors import GpuwhyError
@@ -60,7 +62,7 @@ def explain(
     """Say where the time of each device went, and what each mend would bring.
 
     Args:
-        paths: profiles as for `load`, or one `Timeline`.
+        paths: profiles as for `load`, or one `Timeline`, or the folder of a run.
         steps: judge only these steps, first and last, as numbered in the file.
         window: `"all"` judges the whole recording, `(start_ns, end_ns)` that time, counted from the earliest event;
             None judges the steady-state steps.
@@ -78,6 +80,11 @@ def explain(
     Raises:
         GpuwhyError: no input can be used, or nothing ran on a device in the chosen window.
     """
+    if len(paths) == 1 and not isinstance(paths[0], Timeline) and os.path.isdir(paths[0]):
+        from gpuwhy.run.analyse import Asked, explain_run
+
+        asked = Asked(selection(steps, window), device, top, samples, step_time, what_if)
+        return explain_run(Path(paths[0]), asked, on_progress)
     timelines = [path for path in paths if isinstance(path, Timeline)]
     if timelines and len(paths) > 1:
         raise GpuwhyError("explain takes paths, or one timeline")

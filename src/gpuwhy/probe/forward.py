@@ -101,6 +101,7 @@ def hook_graphs(recorder: Recorder, module: ModuleType) -> None:
     """Watch replays of CUDA graphs: the steps of a loop that does nothing else."""
 
     def before(graph: Any) -> None:
+        recorder.graphs = True
         recorder.guard(recorder.boundary, kinds.REPLAY, graph, time.monotonic_ns())
 
     timed(module.CUDAGraph, "replay", lambda *_: None, before)

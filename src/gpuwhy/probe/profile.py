@@ -29,10 +29,14 @@ LONGEST_NS = 5_000_000_000
 """A recording ends with the first step after so long: what it holds must fit into memory."""
 UNCERTAIN = 200
 """Calls of a model in training mode after which nobody expects an optimizer any more."""
-SETTINGS = {"KINETO_LOG_LEVEL": "6", "TEARDOWN_CUPTI": "1"}
+QUIET = {"KINETO_LOG_LEVEL": "6"}
 """In the environment while the probe's profiler is started or stopped. Below that level (read once, by the first
-profiler) some versions write to the program's standard error. What stays of the driver's tracing when it is not torn
-down made each later launch slower: a loop of 5.5 ms took 1.24 times as long (benchmarks/run_overhead.py)."""
+profiler) some versions write to the program's standard error."""
+TEAR_DOWN = {"TEARDOWN_CUPTI": "1"}
+"""The same. What stays of the driver's tracing when it is not torn down made each later launch slower: a loop of 5.5 ms
+took 1.24 times as long (benchmarks/run_overhead.py)."""
+SAFE_CUDA = 12, 6
+"""Before this version, tearing down and tracing again crashes programs with CUDA graphs (torch's profiler says so)."""
 OTHERS = "CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "NVTX_INJECTION64_PATH"
 """Set by profilers of the driver, which share one interface with torch's."""
 
@@ -63,7 +67,7 @@ class Profiling:
 
     def ask(self) -> None:
         """Another profile is wanted, as soon as there can be one."""
-        if self.state == DONE:
+        if self.state == DONE and not (self.taken and self.fragile):
             self.state, self.at_step = WAITING, 0
 
     @property
@@ -128,15 +132,23 @@ class Profiling:
     @contextmanager
     def _ours(self) -> Iterator[None]:
         """While the probe makes, starts or stops a profiler of its own."""
-        added = [name for name in SETTINGS if name not in os.environ]
+        settings = QUIET if self.fragile and self.recorder.graphs else {**QUIET, **TEAR_DOWN}
+        added = {name: value for name, value in settings.items() if name not in os.environ}
         self.own = True
-        os.environ.update({name: SETTINGS[name] for name in added})
+        os.environ.update(added)
         try:
             yield
         finally:
             self.own = False
             for name in added:
                 os.environ.pop(name, None)
+
+    @property
+    def fragile(self) -> bool:
+        """Whether this CUDA bears no second profile after the first was torn down."""
+        torch: Any = sys.modules.get("torch")
+        parts = str(getattr(torch.version, "cuda", None) or "").split(".")
+        return parts[0].isdigit() and tuple(int(part) for part in parts[:2] if part.isdigit()) < SAFE_CUDA
 
     def _record(self, number: int) -> None:
         self.state, self.count, self.first = RECORDING, 0, number

@@ -68,7 +68,7 @@ class Recorder:
         self.due = 0
         self.device = DeviceClock(self.journal)
         self.profiling = Profiling(self)
-        self.optimizer_expected = False
+        self.optimizer_expected = self.graphs = False
         self.looked = self.asked = 0
         self.threads = Threads(self.journal)
         self.control = _control(self.folder)

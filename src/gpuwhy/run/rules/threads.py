@@ -61,5 +61,6 @@ def _threads(seen: Seen) -> tuple[list[tuple[ThreadSummary, str]], ThreadSummary
     if process is None or process.threads is None:
         return [], None
     names = {note.get("tid"): str(note.get("name")) for note in seen.journal.noted("thread")}
+    names.pop(seen.tid, None)
     others = [(thread, names[thread.tid]) for thread in process.threads if thread.tid in names and thread.cores]
     return others, next((thread for thread in process.threads if thread.tid == seen.tid), None)

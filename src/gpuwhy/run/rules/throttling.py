@@ -23,7 +23,7 @@ def throttling(seen: Seen) -> FindingInfo | None:
     busy = min(gpu.utilization.mean, 1.0) if gpu.utilization is not None else 1.0
     # The clock is an average over all samples: at other times other reasons, such as the power cap, may hold it down.
     lost = busy * (1 - clock)
-    after = Interval(low=1 - lost, mid=1 - lost * max(reasons.values()) / 2, high=1.0)
+    after = Interval(low=max(1 - lost, 0.05), mid=1 - lost * max(reasons.values()) / 2, high=1.0)
     told = ", ".join(f"{reason} in {100 * share:.0f} % of the samples" for reason, share in reasons.items())
     return seen.finding(
         "throttling",
