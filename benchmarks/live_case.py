@@ -12,7 +12,7 @@ import time
 
 import torch
 
-EARLY, LEAST = 45, 40
+EARLY, LEAST = 45, 30
 """Steps before the clock, and with it."""
 
 
@@ -39,4 +39,4 @@ def main(folder: str, name: str, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], float(sys.argv[3]) if len(sys.argv) > 3 else 4.0)
+    main(sys.argv[1], sys.argv[2], float(sys.argv[3]) if len(sys.argv) > 3 else 3.0)

@@ -20,7 +20,14 @@ from typing import Any
 import torch
 
 EVERY = 25
-OTHER = "import torch\nx = torch.randn(4096, 4096, device='cuda')\nwhile True:\n    for _ in range(20): x @ x\n    torch.cuda.synchronize()"
+OTHER = """
+import torch
+x = torch.randn(4096, 4096, device="cuda")
+while True:
+    for _ in range(20):
+        x @ x
+    torch.cuda.synchronize()
+"""
 
 
 class Items(torch.utils.data.Dataset):  # type: ignore[type-arg,misc]

@@ -98,7 +98,8 @@ def main(folder: str, out: Path, names: list[str]) -> None:
         right = "ok " if row["first"] == row["cause"] else "BAD"
         print(
             f"{name:22} {right} {row['cause']} / {row['findings']} step {row['step_s'] * 1e3:.3f} ms, told × "
-            f"{row['ratio']:.4f} ({row['clock']}, {row['steps_by']}), same steps × {row['same_steps']:.4f}, samples {row['samples']} / "
+            f"{row['ratio']:.4f} ({row['clock']}, {row['steps_by']}), same steps × {row['same_steps']:.4f}, "
+            f"samples {row['samples']} / "
             f"{row['told_samples']}, "
             f"{row['took_s']:.0f} s {row['notes']}",
             flush=True,

@@ -56,7 +56,7 @@ def gpuwhy_command(*arguments: str, **more: Any) -> subprocess.CompletedProcess[
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], subprocess.CompletedProcess[str]]:
-    """The folder of a run that was asked for another profile, its profiles then, and what asking again said after it."""
+    """The folder of a run that was asked for another profile, the new one, and what asking again said after its end."""
     home = tmp_path_factory.mktemp("asked")
     (home / "long.py").write_text("import select\n" + LONG)
     command = [sys.executable, "-m", "gpuwhy", "run", "-q", "--folder", "runs", "long.py"]

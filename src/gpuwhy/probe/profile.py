@@ -22,7 +22,7 @@ STEPS = 6
 """Recorded, and one more whose end is not judged."""
 WARM = 2
 """Steps at the beginning of a recording that are not marked: in them the profiler sets itself up."""
-SETTLED, LATEST = 10, 40
+SETTLED, LATEST = 10, 30
 """The first profile begins after so many steps at least, once five have been about as long, and at the latest then."""
 ALIKE = 1.5
 LONGEST_NS = 5_000_000_000

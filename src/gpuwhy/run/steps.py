@@ -27,6 +27,8 @@ SPIKE = 2.0
 """A steady step of more than so many medians is a spike."""
 MOST_SAMPLES = 1 << 40
 """In one batch: more is no number of samples."""
+PACE = 0.1
+"""The host keeps pace with the device if its time is off by no more than this part."""
 Ns = NDArray[np.int64]
 
 
@@ -68,13 +70,23 @@ class Steps:
 
     @cached_property
     def spread(self) -> Ns:
-        """Each step's time for quantiles: on the device's clock only where it was measured by itself."""
-        return np.where((self.device_ns >= 0) & ~self.lumped, self.length, self.host_ns)
+        """Each step's time for quantiles. Of steps that were measured together the host's clock tells them apart, as
+        long as it keeps pace with the device.
+        """
+        together = self.lumped & self.steady
+        host, device = float(self.host_ns[together].sum()), float(self.length[together].sum())
+        keeps_pace = abs(host - device) <= PACE * device
+        return np.where(self.lumped, self.host_ns, self.length) if keeps_pace else self.length
 
     @cached_property
     def steady(self) -> NDArray[np.bool_]:
         """Steps that tell what the program does by itself."""
-        return ~(self.profiled | self.startup)
+        usual = ~(self.profiled | self.startup)
+        measured = np.flatnonzero(self.device_ns >= 0)
+        last = int(measured[-1]) + 1 if len(measured) else 0
+        if usual[:last].any():  # of later ones, which the device may not have done yet, only the host's time is known
+            usual[last:] = False
+        return usual
 
 
 def steps_of(journal: Journal) -> Steps | None:
