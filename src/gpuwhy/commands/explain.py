@@ -26,7 +26,7 @@ EPILOG = """Examples:
 
   gpuwhy explain profile.json --what-if input,sync=0.5,precision=bf16
 
-  gpuwhy explain .gpuwhy/20261130-184127-train    a run that gpuwhy run has kept
+  gpuwhy explain .gpuwhy/20261130-184127-train    what gpuwhy run has kept
 
   zcat profile.json.gz | gpuwhy explain - --json | jq .verdict.text
 

@@ -13,14 +13,15 @@ from gpuwhy.errors import GpuwhyError
 
 EPILOG = """Examples:
 
-  gpuwhy profile                                  the run in .gpuwhy that began last
+  gpuwhy profile                        the run in .gpuwhy that began last
 
   gpuwhy profile .gpuwhy/20261130-184127-train
 
 The program records it at its next steps; its signals stay its own.
 Then: gpuwhy explain .gpuwhy/RUN explains the run with its newest profile.
 
-Exit status: 0 recorded, 2 no such run, or it has ended, 4 nothing came in time."""
+Exit status: 0 recorded, 2 no such run, or it has ended,
+4 nothing came in time."""
 
 NOT_IN_TIME = 4
 LOOK_S = 0.2

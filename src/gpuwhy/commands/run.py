@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 EPILOG = """Examples:
 
-  gpuwhy run train.py --lr 3e-4                  with the Python that runs gpuwhy
+  gpuwhy run train.py --lr 3e-4         with the Python that runs gpuwhy
 
   gpuwhy run -m package.train --lr 3e-4
 
-  gpuwhy run -- torchrun --nproc-per-node 8 train.py      any command; each of its ranks is measured
+  gpuwhy run -- torchrun --nproc-per-node 8 train.py     each of its ranks
 
   gpuwhy run --at-step 1000 --profile-steps 10 train.py
 
-  gpuwhy run --no-profile train.py               counters, steps and input only
+  gpuwhy run --no-profile train.py      counters, steps and input only
 
   gpuwhy run --report-fd 3 train.py 3>report.txt
 
@@ -74,7 +74,7 @@ def run(
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file, not to stderr.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON (docs/report.md).")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write no report; it is kept all the same.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write no report; gpuwhy explain can, later.")] = False,
     color: Color = None,
 ) -> None:
     """Run a program, unchanged, and say why its GPU is not doing more."""
