@@ -30,8 +30,8 @@ EPILOG = """Examples:
 
   gpuwhy run --report-fd 3 train.py 3>report.txt
 
-Options of gpuwhy stand before the script; what follows it is the script's own.
-The program's output, exit status and signals are what they are without gpuwhy.
+Options of gpuwhy stand before the script, the script's own behind it.
+The program's output, exit status and signals are what they are without it.
 The report goes to standard error when the program has ended, and stays in
 .gpuwhy/: gpuwhy explain .gpuwhy/RUN prints it again.
 
