@@ -1,15 +1,14 @@
 """A training loop with one planted fault that a short profile does not show: `python live_fault.py NAME [SECONDS]`.
 
 `collections` and `checkpoints` stop the loop every few dozen steps, `thread` keeps a Python thread busy, `workers` has
-more loader workers than cores, `shared` has another process compute on the same GPU, `none` has no fault. Runs on a GPU
-if there is one.
+more loader workers than cores, `none` has no fault. Runs on a GPU if there is one. `other` is no training loop: it keeps
+the GPU busy, for a loop beside it.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -20,29 +19,22 @@ from typing import Any
 import torch
 
 EVERY = 25
-OTHER = """
-import torch
-x = torch.randn(4096, 4096, device="cuda")
-while True:
-    for _ in range(20):
-        x @ x
-    torch.cuda.synchronize()
-"""
+TRIED = 1_000_000
 
 
 class Items(torch.utils.data.Dataset):  # type: ignore[type-arg,misc]
-    """Each item burns some time of a core."""
+    """Each item burns some time of a core: a fixed amount of work, which takes longer where cores are taken."""
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+        begun = time.perf_counter()
+        _work(TRIED)
+        self.turns = int(TRIED * seconds / (time.perf_counter() - begun))
 
     def __len__(self) -> int:
         return 10**7
 
     def __getitem__(self, index: int) -> Any:
-        until = time.perf_counter() + self.seconds
-        while time.perf_counter() < until:
-            pass
+        _work(self.turns)
         return torch.randn(256)
 
 
@@ -58,6 +50,16 @@ def batches(fault: str, device: str) -> Iterator[Any]:
         yield fixed
 
 
+def other(seconds: float) -> None:
+    """Matrix products without an end."""
+    x = torch.randn(4096, 4096, device="cuda")
+    begun = time.perf_counter()
+    while time.perf_counter() - begun < seconds:
+        for _ in range(20):
+            x @ x
+        torch.cuda.synchronize()
+
+
 def main(fault: str, seconds: float) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
@@ -66,11 +68,8 @@ def main(fault: str, seconds: float) -> None:
     optimizer = torch.optim.AdamW(model.parameters())
     many = [[number] for number in range(2_000_000)] if fault == "collections" else []
     weights = torch.randn(25_000_000, device=device)
-    other = None
     if fault == "thread":
         threading.Thread(target=_spin, name="metrics", daemon=True).start()
-    if fault == "shared" and device == "cuda":
-        other = subprocess.Popen([sys.executable, "-c", OTHER])
     begun, step = time.perf_counter(), 0
     with tempfile.TemporaryDirectory() as folder:
         for batch in batches(fault, device):
@@ -86,9 +85,12 @@ def main(fault: str, seconds: float) -> None:
                 break
     if device == "cuda":
         torch.cuda.synchronize()
-    if other is not None:
-        other.kill()
     print(f"{fault}: {step} steps, {len(many)} objects, {(time.perf_counter() - begun) / step * 1e3:.3f} ms a step")
+
+
+def _work(turns: int) -> None:
+    for _ in range(turns):
+        pass
 
 
 def _spin() -> None:
@@ -99,4 +101,8 @@ def _spin() -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 8.0)
+    asked = float(sys.argv[2]) if len(sys.argv) > 2 else 8.0
+    if sys.argv[1] == "other":
+        other(asked)
+    else:
+        main(sys.argv[1], asked)

@@ -11,6 +11,7 @@ from gpuwhy.reports.findings_model import FindingInfo
 from gpuwhy.reports.run_model import RunInfo
 from gpuwhy.version import __version__
 
+FEWER_WORKERS, MORE_WORKERS = "fewer_workers", ("more_workers", "loader_workers")
 NO_STEPS = (
     "no steps were seen: no optimizer stepped, no data loader was iterated, and no model was called; "
     "call gpuwhy.step() once a turn of the loop"
@@ -29,13 +30,33 @@ def joined(report: model.Report, run: RunInfo, found: Sequence[FindingInfo]) -> 
     new = [finding for finding in found if finding.cause not in known]
     if not new:
         return msgspec.structs.replace(report, run=run)
-    findings = sorted([*new, *report.findings], key=_best)
+    findings = _sifted([*new, *report.findings])
     verdict = report.verdict
-    if findings[0] in new:
-        first = findings[0]
-        rest = _without_first(report)
-        verdict = model.Verdict(text=f"{_sentence(first)} {rest}", healthy=False, cause=first.cause)
-    return msgspec.structs.replace(report, run=run, findings=findings, verdict=verdict)
+    first = findings[0]
+    if first.cause not in known:
+        verdict = model.Verdict(text=f"{_sentence(first)} {_without_first(report)}", healthy=False, cause=first.cause)
+    mends = {mend.id for finding in findings for mend in finding.mends}
+    together = report.together if report.together is not None and mends.issuperset(report.together.mends) else None
+    return msgspec.structs.replace(report, run=run, findings=findings, verdict=verdict, together=together)
+
+
+def _sifted(findings: Sequence[FindingInfo]) -> list[FindingInfo]:
+    """The findings, what brings most first, without mends that another one refutes: where all cores are taken no more
+    workers can help, and a loop that waits for its workers waits for cores.
+    """
+    findings = sorted(findings, key=_best)
+    if not any(mend.id == FEWER_WORKERS for finding in findings for mend in finding.mends):
+        return findings
+    kept, gone = [], []
+    for finding in findings:
+        mends = [mend for mend in finding.mends if mend.id not in MORE_WORKERS]
+        kept.append(msgspec.structs.replace(finding, mends=mends))
+        gone += [finding.cause] if not mends else []
+    return [
+        msgspec.structs.replace(one, explains=gone) if one.mends[0].id == FEWER_WORKERS else one
+        for one in kept
+        if one.mends
+    ]
 
 
 def _best(finding: FindingInfo) -> float:
@@ -56,7 +77,7 @@ def _sentence(finding: FindingInfo) -> str:
 
 def without_profile(run: RunInfo, found: Sequence[FindingInfo], why: str | None) -> model.Report:
     """A report of what the probe and the counters told, where no profile was recorded or none is of use."""
-    findings = sorted(found, key=_best)
+    findings = _sifted(found)
     withheld = [model.Withheld(what="ledger of the device", why=why or "no profile was recorded")]
     return model.Report(
         gpuwhy=__version__,
