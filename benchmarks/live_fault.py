@@ -1,8 +1,8 @@
 """A training loop with one planted fault that a short profile does not show: `python live_fault.py NAME [SECONDS]`.
 
 `collections` and `checkpoints` stop the loop every few dozen steps, `thread` keeps a Python thread busy, `workers` has
-more loader workers than cores, `none` has no fault. Runs on a GPU if there is one. `other` is no training loop: it keeps
-the GPU busy, for a loop beside it.
+more loader workers than cores, `none` has no fault. Runs on a GPU if there is one. `other` is no training loop: it
+keeps the GPU busy, for a loop beside it.
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ def main() -> None:
         _complain("interrupted")
         sys.exit(INTERRUPTED)
     except SystemExit as leaving:
-        if leaving.code == INTERRUPTED:  # typer turns an interrupt into this, and says nothing
+        # typer turns an interrupt into this, and says nothing; a program's own status is no interrupt of gpuwhy.
+        if leaving.code == INTERRUPTED and type(leaving) is SystemExit:
             _complain("interrupted")
         raise
     except Exception as error:

@@ -129,12 +129,14 @@ def _watched(command: list[str], place: Path, about: RunFile, again_s: float) ->
     from gpuwhy.run.folder import write
     from gpuwhy.run.supervise import Supervisor
 
-    process = launch.start(command, place)
-    about.pid = process.pid
-    write(place, about)
-    with Supervisor(place, process.pid, again_s):
-        returncode = launch.wait(process)
-    about.ended_ns = time.monotonic_ns()
+    with launch.holding_signals() as before:
+        process = launch.start(command, place, before)
+        about.pid = process.pid
+        write(place, about)
+        with Supervisor(place, process.pid, again_s) as beside:
+            returncode = launch.wait(process)
+            about.ended_ns = time.monotonic_ns()
+    about.problem = beside.problem
     about.exit_status = returncode if returncode >= 0 else 128 - returncode
     about.signal = -returncode if returncode < 0 else None
     write(place, about)

@@ -106,3 +106,5 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     memory: Memory | None
     """What torch's allocator counted; null where it was not asked."""
     compilations: list[Compilation]
+    problems: list[str]
+    """What gpuwhy itself could not do."""

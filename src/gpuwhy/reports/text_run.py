@@ -132,6 +132,8 @@ def ledger(report: model.Report) -> Iterator[Line]:
     for one in run.compilations:
         again = f", again because: {one.reason}" if one.reason else ""
         yield "note", f"compiled {one.count} × {one.function} in {one.ns / 1e9:.1f} s{again}", ""
+    for problem in run.problems:
+        yield "note", problem, ""
     for process in run.processes:
         for note in process.notes:
             yield "note", f"process {process.pid}: {note}", ""

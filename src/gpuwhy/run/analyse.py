@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from gpuwhy.steps import Selection
 
 NEARBY = 50
 """Steps before and after a profile whose time calibrates its replay."""
+LONGEST_PROBLEMS = 100_000
 MOST_COMPILED = 10
 """Functions."""
 Watched = tuple[Journal, Steps]
@@ -72,6 +74,7 @@ def explain_run(path: Path, asked: Asked | None = None, on_progress: Progress | 
         gpus=_gpus(seen),
         memory=_memory(first[0]) if first else None,
         compilations=_compilations(about) if about is not None else [],
+        problems=_problems(path, run),
     )
     found = [finding for one in seen for finding in rules.findings(one)]
     explained, why = _profiles(path, watched, asked or Asked(), on_progress)
@@ -96,6 +99,7 @@ def _end(run: folders.RunFile, read: Sequence[Journal]) -> int:
     if run.ended_ns is not None:
         return run.ended_ns
     last = [int(journal.records["end"].max()) for journal in read if len(journal.records)]
+    last += [int(journal.steps[-1]) for journal in read if len(journal.steps)]
     last += [int(note["t"]) for journal in read for note in journal.notes if isinstance(note.get("t"), int)]
     return max([*last, run.begun_ns + 1])
 
@@ -163,6 +167,14 @@ def _each(ranks: Sequence[Steps], name: str) -> float | None:
     return total
 
 
+def _problems(path: Path, run: folders.RunFile) -> list[str]:
+    """What went wrong with the counters, and with probes that could not be loaded."""
+    found = [run.problem] if run.problem else []
+    with suppress(OSError), open(path / "problems.txt", encoding="utf-8", errors="replace") as file:
+        found += sorted({line.strip()[:300] for line in file.readlines(LONGEST_PROBLEMS) if line.strip()})
+    return found
+
+
 def _summary(journal: Journal, steps: Steps, samples: Sequence[watch.Sample]) -> Summary | None:
     """The counters of the steady steps, and of the GPUs that the process used."""
     rows = np.flatnonzero(steps.steady)
@@ -202,7 +214,8 @@ def _compilations(journal: Journal) -> list[Compilation]:
     """By function, the longest first."""
     found: dict[str, list[dict[str, Any]]] = {}
     for note in journal.noted("compiled"):
-        if isinstance(note.get("begun"), int) and isinstance(note.get("t"), int):
+        begun, ended = note.get("begun"), note.get("t")
+        if isinstance(begun, int) and isinstance(ended, int) and 0 <= begun <= ended:
             where = f"{note.get('co_name') or 'unknown'}"
             if note.get("co_filename"):
                 where += f" ({Path(str(note['co_filename'])).name}:{note.get('co_firstlineno')})"

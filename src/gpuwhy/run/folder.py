@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from gpuwhy.errors import GpuwhyError
-from gpuwhy.run.values import Amount, Whole
+from gpuwhy.run.values import Whole
 
 HOME = ".gpuwhy"
 KEPT = 3
@@ -43,7 +43,8 @@ class RunFile(msgspec.Struct, kw_only=True):
     """As a shell sees it; of a program that a signal ended, 128 + its number."""
     signal: Whole | None = None
     pid: Whole | None = None
-    cores: Amount | None = None
+    problem: str | None = None
+    """What went wrong with the counters."""
 
 
 def make(command: list[str], options: dict[str, Any], where: str | None = None) -> tuple[Path, RunFile]:
@@ -107,6 +108,11 @@ def write(folder: Path, run: RunFile) -> None:
 
 def read(folder: Path) -> RunFile:
     """Read run.json. Raises GpuwhyError where this is no folder of a run."""
+    if folder.is_dir() and not (folder / "run.json").exists():
+        raise GpuwhyError(
+            f"{folder} is a directory, but not the folder of a run",
+            hint=f"name its files, such as {folder}/*.json.gz, or a run: .gpuwhy/…",
+        )
     try:
         run = msgspec.json.decode((folder / "run.json").read_bytes(), type=RunFile)
     except (OSError, ValueError, RecursionError) as error:  # ValueError: msgspec's errors are such

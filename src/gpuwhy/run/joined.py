@@ -16,6 +16,7 @@ NO_STEPS = (
     "no steps were seen: no optimizer stepped, no data loader was iterated, and no model was called; "
     "call gpuwhy.step() once a turn of the loop"
 )
+ONE_STEP = "only one step was seen, which is too few to tell anything"
 NOTHING_SEEN = "nothing was seen of the program: no Python process in it loaded the probe, or none imported torch"
 
 
@@ -113,7 +114,7 @@ def _step(run: RunInfo) -> model.StepInfo:
 def _verdict(run: RunInfo, findings: Sequence[FindingInfo], why: str | None) -> model.Verdict:
     of = run.throughput
     if of is None:
-        told = NO_STEPS if run.processes else NOTHING_SEEN
+        told = (ONE_STEP if run.processes[0].steps else NO_STEPS) if run.processes else NOTHING_SEEN
         return model.Verdict(text=f"No verdict: {told}.", healthy=None, cause=None)
     text = f"{_sentence(findings[0])} " if findings else ""
     if not run.gpus and of.clock == "host":

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gpuwhy.errors import GpuwhyError
@@ -34,10 +36,35 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, FOLDER: str(folder), "PYTHONPATH": hook + (os.pathsep + path if path else "")}
 
 
-def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    """Start the program. Raises GpuwhyError (exit code 127 or 126, as a shell) if it cannot be."""
+@contextmanager
+def holding_signals() -> Iterator[set[int]]:
+    """Signals that are for the program wait from here on for `wait`: none ends gpuwhy before the program has it."""
+    if not hasattr(signal, "sigtimedwait"):
+        yield set()
+        return
+    passed = {getattr(signal, name) for name in PASSED_ON}
+    passed = {number for number in passed if signal.getsignal(number) is not signal.SIG_IGN}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, passed | {signal.SIGCHLD})
     try:
-        return subprocess.Popen(command, env=environment(folder), close_fds=False)  # it inherits what is open
+        yield set(before)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def start(command: list[str], folder: Path, mask: set[int]) -> subprocess.Popen[bytes]:
+    """Start the program. Raises GpuwhyError (exit code 127 or 126, as a shell) if it cannot be."""
+
+    def unmask() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    try:
+        # It inherits what is open, and blocks what gpuwhy's caller does; there is one thread yet.
+        return subprocess.Popen(
+            command,
+            env=environment(folder),
+            close_fds=False,
+            preexec_fn=unmask if hasattr(signal, "pthread_sigmask") else None,  # noqa: PLW1509
+        )
     except FileNotFoundError:
         raise GpuwhyError(f"{command[0]}: not found", hint="gpuwhy run train.py …", exit_code=127) from None
     except (OSError, ValueError) as error:
@@ -48,18 +75,13 @@ def wait(process: subprocess.Popen[bytes]) -> int:
     """Wait until the program has ended, and pass signals on; its return code, negative for a signal."""
     if not hasattr(signal, "sigtimedwait"):
         return _wait_simply(process)
-    passed = {getattr(signal, name) for name in PASSED_ON}
-    passed = {number for number in passed if signal.getsignal(number) is not signal.SIG_IGN}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, passed | {signal.SIGCHLD})
-    try:
-        while process.poll() is None:
-            got = signal.sigtimedwait(passed | {signal.SIGCHLD}, LOOK_S)
-            if got is None or got.si_signo == signal.SIGCHLD or got.si_code == FROM_TERMINAL:
-                continue
-            if process.poll() is None:
-                process.send_signal(got.si_signo)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    passed = {getattr(signal, name) for name in PASSED_ON} & signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    while process.poll() is None:
+        got = signal.sigtimedwait(passed | {signal.SIGCHLD}, LOOK_S)
+        if got is None or got.si_signo == signal.SIGCHLD or got.si_code == FROM_TERMINAL:
+            continue
+        if process.poll() is None:
+            process.send_signal(got.si_signo)
     return process.returncode
 
 
@@ -72,10 +94,14 @@ def _wait_simply(process: subprocess.Popen[bytes]) -> int:
             continue
 
 
+class Ended(SystemExit):
+    """The program has ended with this status, which is not gpuwhy's own."""
+
+
 def leave(returncode: int) -> None:
     """End this process as the program ended: with its exit code, or by its signal."""
     if returncode >= 0:
-        raise SystemExit(returncode)
+        raise Ended(returncode)
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -84,4 +110,4 @@ def leave(returncode: int) -> None:
         signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
     os.kill(os.getpid(), number)
-    raise SystemExit(128 + number)
+    raise Ended(128 + number)

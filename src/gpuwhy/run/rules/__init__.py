@@ -10,7 +10,7 @@ from gpuwhy.run.rules.shared import shared_device
 from gpuwhy.run.rules.threads import busy_thread
 from gpuwhy.run.rules.throttling import throttling
 from gpuwhy.run.rules.waiting import input_wait
-from gpuwhy.run.rules.workers import too_many_workers
+from gpuwhy.run.rules.workers import crowded_cores, too_many_workers
 from gpuwhy.run.seen import Seen
 
 Rule = Callable[[Seen], FindingInfo | None]
@@ -20,6 +20,7 @@ RULES: tuple[Rule, ...] = (
     checkpoints,
     busy_thread,
     too_many_workers,
+    crowded_cores,
     shared_device,
     throttling,
 )

@@ -18,10 +18,8 @@ def input_wait(seen: Seen) -> FindingInfo | None:
         return None
     told = {note.get("workers") for note in seen.journal.noted("loader")}
     workers = told.pop() if len(told) == 1 else None  # of several loaders it is not known which one was waited for
-    makes = workers == 0
-    title = (
-        "the loop makes its batches itself, while the device waits" if makes else "the loop waits for its data loader"
-    )
+    waits = ", while the device waits" if seen.journal.noted("device") else ""
+    title = f"the loop makes its batches itself{waits}" if workers == 0 else "the loop waits for its data loader"
     evidence = [f"{seen.of_step(own)} pass in the loader's __next__"]
     if isinstance(workers, int):
         evidence.append(f"the loader has {workers or 'no'} worker processes")

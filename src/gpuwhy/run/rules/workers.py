@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuwhy.reports.findings_model import FindingInfo, Interval
 from gpuwhy.reports.words import counted
+from gpuwhy.run.counters import ThreadSummary
 from gpuwhy.run.seen import Seen
 
 WAITS = 0.1
@@ -12,6 +13,34 @@ FULL = 0.85
 """Part of the cores that must be in use."""
 THEIRS = 0.5
 """Part of that use that must be the workers': else they wait for somebody else's work."""
+
+
+def crowded_cores(seen: Seen) -> FindingInfo | None:
+    """The loop waits for a core, though the program does not use those that it may."""
+    summary, loop = seen.summary, _loop(seen)
+    if summary is None or summary.cores is None or loop is None or loop.wait is None or loop.wait < WAITS:
+        return None
+    used = sum(one.cores or 0.0 for one in summary.processes)
+    if used >= FULL * summary.cores:
+        return None
+    waits = min(loop.wait, 0.95)
+    return seen.finding(
+        "host_contention",
+        "other programs take the cores that the loop needs",
+        [
+            f"the loop's thread was ready to run without a core {100 * waits:.0f} % of the time, though the program "
+            f"uses {used:.1f} of the {summary.cores:g} cores that it may",
+        ],
+        "a loop as slow on a machine where nothing else runs",
+        ("cores_of_its_own", "give the program cores of its own, or stop what else runs there", None),
+        Interval(low=1 - waits, mid=1 - waits / 2, high=1.0),
+    )
+
+
+def _loop(seen: Seen) -> ThreadSummary | None:
+    """The thread of the loop."""
+    threads = seen.process.threads if seen.process is not None else None
+    return next((thread for thread in threads or [] if thread.tid == seen.tid), None)
 
 
 def too_many_workers(seen: Seen) -> FindingInfo | None:
@@ -25,7 +54,7 @@ def too_many_workers(seen: Seen) -> FindingInfo | None:
     working = sum(one.cores or 0.0 for one in workers)
     if not count or count + 1 <= summary.cores or used < FULL * summary.cores or working < THEIRS * used:
         return None
-    loop = next((thread for thread in process.threads or [] if thread.tid == seen.tid), None)
+    loop = _loop(seen)
     waits = loop.wait if loop is not None and loop.wait is not None else process.wait
     theirs = sum(one.wait or 0.0 for one in workers) / count
     if waits is None or max(waits, theirs) < WAITS:
