@@ -30,6 +30,8 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     """`device` (CUDA events) or `host`."""
     step_ns: Figures
     steps_per_s: float
+    by_time: list[float]
+    """Steps a second in 20 equal stretches of time, all steps counted; empty where there were too few."""
     samples_per_step: float | None
     samples_per_s: float | None
     """Of the whole job: of all ranks together."""

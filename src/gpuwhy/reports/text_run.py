@@ -49,6 +49,9 @@ def headline(report: model.Report) -> Iterator[Line]:
         yield "row", "tokens a second", number(of.tokens_per_s)
     yield "row", f"steps a second (told by: {of.steps_by})", number(of.steps_per_s)
     yield "row", f"ms a step, on the {of.clock}'s clock: mean (median, 10th to 90th percentile)", _spread(of)
+    if of.by_time:
+        low, high = number(min(of.by_time)), number(max(of.by_time))
+        yield "row", "slowest to fastest twentieth of that time, steps a second", f"{low} to {high}"
     if of.input_wait is not None:
         yield "row", "of these steps the loop waited for its data loader", f"{100 * of.input_wait:.1f} %"
     apart = [

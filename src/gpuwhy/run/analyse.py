@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 
 from gpuwhy import api
-from gpuwhy.arrays import quantiles, unique
 from gpuwhy.errors import GpuwhyError
-from gpuwhy.probe import format as kinds
 from gpuwhy.reports import model
-from gpuwhy.reports.run_model import Compilation, Figures, Memory, ProcessInfo, RunInfo, Throughput
+from gpuwhy.reports.run_model import Compilation, Memory, ProcessInfo, RunInfo
 from gpuwhy.run import folder as folders
 from gpuwhy.run import journals, rules, watch
 from gpuwhy.run.counters import GpuSummary, Summary, summarize
@@ -25,11 +23,10 @@ from gpuwhy.run.journals import Journal
 from gpuwhy.run.phases import phases
 from gpuwhy.run.seen import Seen
 from gpuwhy.run.steps import Steps, steps_of
+from gpuwhy.run.throughput import samples_of, throughput, usual_step
 from gpuwhy.sources.load import Progress
 from gpuwhy.steps import Selection
 
-NEARBY = 50
-"""Steps before and after a profile whose time calibrates its replay."""
 LONGEST_PROBLEMS = 100_000
 MOST_COMPILED = 10
 """Functions."""
@@ -69,7 +66,7 @@ def explain_run(path: Path, asked: Asked | None = None, on_progress: Progress | 
         signal=run.signal,
         ended=_how(run),
         processes=[_process(journal, path) for journal in ([one for one, _ in watched] or read[:1])],
-        throughput=_throughput([steps for _, steps in watched]) if watched else None,
+        throughput=throughput([steps for _, steps in watched]) if watched else None,
         ledger=phases(about, first[1] if first else None, run.begun_ns, ended),
         gpus=_gpus(seen),
         memory=_memory(first[0]) if first else None,
@@ -126,45 +123,6 @@ def _process(journal: Journal, path: Path) -> ProcessInfo:
         profiles=[str(note.get("file")) for note in journal.noted("profile") if _there(path, note) is not None],
         notes=notes + ([journal.damage] if journal.damage else []),
     )
-
-
-def _throughput(ranks: Sequence[Steps]) -> Throughput:
-    first = ranks[0]
-    steady = first.steady if first.steady.any() else ~first.profiled if (~first.profiled).any() else first.steady | True
-    length = first.length[steady].astype(np.float64)
-    total = float(length.sum()) / 1e9
-    median, low, high = quantiles(first.spread[steady].astype(np.float64), (0.5, 0.1, 0.9)).tolist()
-    samples, tokens = (_each(ranks, name) for name in ("samples", "tokens"))
-    own = first.samples[steady]
-    return Throughput(
-        steps_by=kinds.ANCHORS[first.anchor],
-        steps=len(first),
-        steady_steps=int(steady.sum()),
-        startup_steps=int(first.startup.sum()),
-        profiled_steps=int(first.profiled.sum()),
-        clock="device" if (first.device_ns[steady] >= 0).mean() > 0.5 else "host",
-        step_ns=Figures(mean=float(length.mean()), median=median, p10=low, p90=high),
-        steps_per_s=len(length) / total,
-        samples_per_step=float(own.mean()) if (own >= 0).all() else None,
-        samples_per_s=samples,
-        tokens_per_s=tokens,
-        samples_by=first.how_samples,
-        input_wait=float(first.waited_ns[steady].sum() / first.host_ns[steady].sum())
-        if first.waited_ns.any()
-        else None,
-    )
-
-
-def _each(ranks: Sequence[Steps], name: str) -> float | None:
-    """Samples or tokens a second, of all ranks together."""
-    total = 0.0
-    for steps in ranks:
-        steady = steps.steady
-        of = getattr(steps, name)[steady]
-        if not len(of) or (of < 0).any():
-            return None
-        total += float(of.sum()) / (float(steps.length[steady].sum()) / 1e9)
-    return total
 
 
 def _problems(path: Path, run: folders.RunFile) -> list[str]:
@@ -247,37 +205,22 @@ def _profiles(
     for journal, steps in watched:
         notes = [(place, note) for note in journal.noted("profile") if (place := _there(path, note)) is not None]
         if notes:
-            found.append((*notes[-1], steps))
+            found.append((*notes[-1], journal, steps))
     if not found:
         return None, None
-    calibrated = _step_time(found[0][2], found[0][1])
+    _, note, journal, steps = found[0]
+    calibrated = usual_step(journal, steps, note)
     try:
-        timeline = api.load(*(str(place) for place, _, _ in found), on_progress=on_progress)
+        timeline = api.load(*(str(place) for place, *_ in found), on_progress=on_progress)
         explained = api.report(
             timeline,
             asked.chosen,
             asked.device,
             asked.top,
-            asked.samples or _samples(found[0][2]),
+            asked.samples or samples_of(steps),
             asked.step_time or calibrated,
             asked.what_if,
         )
         return explained, None
     except GpuwhyError as error:
         return None, error.message
-
-
-def _samples(steps: Steps) -> int | None:
-    """Samples of each steady step, if all have as many."""
-    own = unique(steps.samples[steps.steady])
-    return int(own[0]) if len(own) == 1 and own[0] > 0 else None
-
-
-def _step_time(steps: Steps, note: dict[str, Any]) -> float | None:
-    """Seconds that a step takes without the profiler, near the profile; None where nothing near it was steady."""
-    first = note.get("first")
-    if not isinstance(first, int):
-        return None
-    rows = np.flatnonzero(steps.steady)
-    near = rows[np.argsort(np.abs(steps.number[rows] - first), kind="stable")[:NEARBY]]
-    return float(steps.length[near].mean()) / 1e9 if len(near) else None
