@@ -59,7 +59,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], su
     """The folder of a run that was asked for another profile, the new one, and what asking again said after its end."""
     home = tmp_path_factory.mktemp("asked")
     (home / "long.py").write_text("import select\n" + LONG)
-    command = [sys.executable, "-m", "gpuwhy", "run", "-q", "--folder", "runs", "long.py"]
+    command = [sys.executable, "-m", "gpuwhy", "run", "-q", "--at-step", "15", "--folder", "runs", "long.py"]
     with subprocess.Popen(command, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "ready\n"

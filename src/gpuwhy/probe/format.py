@@ -29,7 +29,7 @@ FORWARD = 4
 GENERATE = 5
 """`generate` of a language model. `value`: sequences; `more`: new tokens."""
 COLLECTION = 6
-"""Python collected garbage. `flags`: the generation; `value`: objects freed."""
+"""Python collected garbage."""
 CHECKPOINT = 7
 """Something was saved."""
 COMPILE = 8

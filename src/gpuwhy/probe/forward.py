@@ -5,6 +5,7 @@ The watching of calls ends with the first step of an optimizer, so that a traini
 
 from __future__ import annotations
 
+import builtins
 import time
 from threading import get_ident
 from types import ModuleType
@@ -19,26 +20,34 @@ if TYPE_CHECKING:
 
 _recorder: Any = None
 _original: Any = None
-_inside = False
+_owner: Any = None
+_inside: set[int] = set()
+"""Threads in which a model is being called."""
 _generating = 0
 
 
 def hook_module(recorder: Recorder, module: ModuleType) -> None:
     """Watch calls of modules, and whether they train."""
-    global _recorder, _original
+    global _recorder, _original, _owner
     import sys
 
     _hook_modes(recorder, module.Module)
     if "torch._dynamo.utils" in sys.modules or _original is not None:
         return  # the compiler has seen the function that it takes for the usual one
-    _recorder, _original = recorder, module.Module.__call__
-    module.Module.__call__ = _call
+    _recorder, _original, _owner = recorder, module.Module.__call__, module.Module
+    _owner.__call__ = _call
 
 
 def stop_watching() -> None:
     """From now on a call costs what it always did. The function stays the same object: the compiler compares it."""
-    if _original is not None and _call.__code__ is not _original.__code__:
-        _call.__code__ = _original.__code__
+    if _original is None or _call.__code__ is _original.__code__:
+        return
+    code = _original.__code__
+    if code.co_freevars or any(name in vars(builtins) or name in _original.__globals__ for name in code.co_names):
+        if _owner.__call__ is _call:  # an old torch, whose code needs names that are not here
+            _owner.__call__ = _original
+    else:
+        _call.__code__ = code
 
 
 def watch_again() -> None:
@@ -48,16 +57,16 @@ def watch_again() -> None:
 
 
 def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
-    global _inside  # noqa: PLW0603
+    thread = get_ident()
     try:
-        if _inside:
+        if thread in _inside:
             return _original(self, *args, **kwargs)
-        _inside = True
+        _inside.add(thread)
         try:
             _recorder.guard(_called, self, args, kwargs)
             return _original(self, *args, **kwargs)
         finally:
-            _inside = False
+            _inside.discard(thread)
     except BaseException as error:
         hide(error)
         raise
@@ -70,31 +79,47 @@ def _called(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """A model is called."""
     import torch
 
-    if torch.compiler.is_compiling():
-        return
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+        return  # what is asked of a tensor here would become part of the recorded model
+    if getattr(module, "_is_replica", False):
+        return  # a part of a call in another thread
     now = time.monotonic_ns()
     trains = module.training and torch.is_grad_enabled()
     samples, tokens, how = size(kwargs) if kwargs and "input_ids" in kwargs else size((args, kwargs))
     if trains:
         _recorder.optimizer_expected = True
+    if _recorder.anchor and _recorder.thread != get_ident():
+        _recorder.journal.several = True
     # The first model that is called: of several, that tells one turn of the loop from the next.
     _recorder.boundary(kinds.TOKEN if _generating else kinds.CALL, module, now)
     _recorder.journal.record(kinds.FORWARD, kinds.GRAD if trains else 0, how, get_ident(), now, now, samples, tokens)
 
 
 def _hook_modes(recorder: Recorder, module: Any) -> None:
-    mode = True
+    outermost: Any = None
+    """The model that is being switched, and with it all in it."""
 
-    def after(start: int, _: int, __: Any, ___: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        nonlocal mode
-        wanted = bool(args[1] if len(args) > 1 else kwargs.get("mode", True))
-        if wanted != mode:
-            mode = wanted
-            recorder.guard(
-                recorder.journal.record, kinds.EVALUATION, 0, 0, get_ident(), start, start, int(not wanted), 0
-            )
+    def before(model: Any, *_: Any, **__: Any) -> bool | None:
+        nonlocal outermost
+        if outermost is not None:
+            return None
+        outermost = model
+        return bool(model.training)
 
-    timed(module, "train", after)
+    def after(start: int, _: int, was: bool | None, model: Any, *__: Any) -> None:
+        nonlocal outermost
+        if was is None:
+            return
+        outermost = None
+        if model.training is not was:
+            journal = recorder.journal
+            recorder.guard(journal.record, kinds.EVALUATION, 0, 0, get_ident(), start, start, int(was), 0)
+
+    def failed() -> None:
+        nonlocal outermost
+        outermost = None
+
+    timed(module, "train", after, before, failed)
 
 
 def hook_graphs(recorder: Recorder, module: ModuleType) -> None:
@@ -114,9 +139,12 @@ def hook_generate(recorder: Recorder, module: ModuleType) -> None:
         global _generating  # noqa: PLW0603
         _generating += 1
 
-    def after(start: int, end: int, _: Any, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def done() -> None:
         global _generating  # noqa: PLW0603
         _generating = max(_generating - 1, 0)
+
+    def after(start: int, end: int, _: Any, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        done()
         recorder.guard(generated, start, end, result, args, kwargs)
 
     def generated(start: int, end: int, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -126,7 +154,7 @@ def hook_generate(recorder: Recorder, module: ModuleType) -> None:
         new = out * (length - given) if length >= given >= 0 and out > 0 else -1
         recorder.journal.record(kinds.GENERATE, 0, 0, get_ident(), start, end, out, new)
 
-    timed(module.GenerationMixin, "generate", after, before)
+    timed(module.GenerationMixin, "generate", after, before, done)
 
 
 def _length(value: Any) -> int:

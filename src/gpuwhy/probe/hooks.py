@@ -7,7 +7,6 @@ whoever imports a name from it gets the watched one.
 from __future__ import annotations
 
 import atexit
-import gc
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import compiling, forward, loader, optimizer, others, saving
-from . import format as kinds
+from .wrap import hide
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -38,9 +37,6 @@ HOOKS: dict[str, Hook] = {
     "transformers.generation.utils": forward.hook_generate,
 }
 
-LONG_COLLECTION_NS = 200_000
-"""Shorter garbage collections are counted together."""
-
 
 def watch_imports(recorder: Recorder) -> None:
     """Set the hooks of what is imported already, and of the rest when it is."""
@@ -50,7 +46,7 @@ def watch_imports(recorder: Recorder) -> None:
         if module is not None:
             recorder.guard(hook, recorder, module)
     sys.meta_path.insert(0, Watch(recorder))
-    gc.callbacks.append(Collections(recorder))
+    recorder.collections.watch()
     atexit.register(recorder.guard, recorder.finish)
 
 
@@ -88,7 +84,11 @@ def _tell(recorder: Recorder, name: str, its_loader: Any) -> None:
     def exec_module(module: ModuleType) -> None:
         del its_loader.exec_module  # the loader is as it was
         start = time.monotonic_ns()
-        execute(module)
+        try:
+            execute(module)
+        except BaseException as error:
+            hide(error)
+            raise
         if name == "torch":
             recorder.guard(_torch_is_there, recorder, module, start)
         else:
@@ -98,27 +98,8 @@ def _tell(recorder: Recorder, name: str, its_loader: Any) -> None:
 
 
 def _torch_is_there(recorder: Recorder, torch: ModuleType, start: int) -> None:
+    recorder.home = get_ident()
     recorder.journal.note("torch", version=str(getattr(torch, "__version__", None)), begun=start)
     process = sys.modules.get("multiprocessing.process")
     if process is None or process.parent_process() is None:  # others show themselves with their first step
         recorder.journal.flush(time.monotonic_ns())
-
-
-class Collections:
-    """Python's garbage collections, as `gc.callbacks` tells them."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-        self.begun = 0
-
-    def __call__(self, phase: str, info: dict[str, Any]) -> None:
-        """A collection begins or ends."""
-        if phase == "start":
-            self.begun = time.monotonic_ns()
-            return
-        now = time.monotonic_ns()
-        recorder = self.recorder
-        if now - self.begun >= LONG_COLLECTION_NS and not recorder.off and recorder.anchor:
-            recorder.journal.record(
-                kinds.COLLECTION, info["generation"], 0, get_ident(), self.begun, now, info["collected"], 0
-            )

@@ -35,7 +35,9 @@ class Journal:
         self.buffer = bytearray()
         self.steps = array("q")
         """When steps began, since the last `flush`."""
-        self.steps_written = 0
+        self.steps_written = self.latest = 0
+        self.several = False
+        """Steps are told by several threads, which can overtake each other."""
         self.written = time.monotonic_ns()
         self.records = self.notes = 0
         self.waiting: list[bytes] = []
@@ -67,14 +69,17 @@ class Journal:
             _append(f"{self.path}.notes.jsonl", b"".join(self.waiting))
             self.waiting.clear()
         if self.steps:
-            _append(f"{self.path}.steps", self.steps.tobytes())
-            self.steps_written += len(self.steps)
-            del self.steps[:]
+            steps, self.steps = self.steps, array("q")
+            self.steps_written += len(steps)
+            if self.several:
+                steps = array("q", sorted(max(step, self.latest) for step in steps))
+            self.latest = steps[-1]
+            _append(f"{self.path}.steps", steps.tobytes())
         if self.buffer:
+            buffer, self.buffer = self.buffer, bytearray()
             if self.records < MOST_RECORDS:
-                _append(f"{self.path}.records", self.buffer)
-            self.records += len(self.buffer) // RECORD.size
-            self.buffer.clear()
+                _append(f"{self.path}.records", buffer)
+            self.records += len(buffer) // RECORD.size
 
 
 def about() -> dict[str, Any]:

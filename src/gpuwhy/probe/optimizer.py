@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import format as kinds
 from . import forward
+from .wrap import hide
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -29,7 +30,11 @@ def hook(recorder: Recorder, module: ModuleType) -> None:
             compiler = torch.compiler
         if compiler.is_compiling():  # the step is being traced: this must leave nothing in it
             return
-        recorder.guard(stepped, optimizer, monotonic_ns())
+        try:
+            recorder.guard(stepped, optimizer, monotonic_ns())
+        except BaseException as error:
+            hide(error)
+            raise
 
     def stepped(optimizer: Any, now: int) -> None:
         if recorder.anchor < kinds.OPTIMIZER:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .wrap import timed
+from .wrap import hide
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -23,8 +24,19 @@ def hook_autograd(recorder: Recorder, module: ModuleType) -> None:
 
 
 def _watch(recorder: Recorder, profiler: Any) -> None:
-    def before(*args: Any, **kwargs: Any) -> None:
-        if not recorder.profiling.own:
-            recorder.guard(recorder.profiling.stand_aside, "the program has a profiler of its own")
+    """Have `stand_aside` called as the profiler is made: in `__new__`, since `__init__` warns of the line that called
+    it, which a wrapper would be.
+    """
 
-    timed(profiler, "__init__", lambda *_: None, before)
+    @functools.wraps(profiler.__init__)
+    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if not recorder.profiling.own:
+                recorder.guard(recorder.profiling.stand_aside, "the program has a profiler of its own")
+        except BaseException as error:
+            hide(error)
+            raise
+        return object.__new__(cls)
+
+    if "__new__" not in vars(profiler):
+        profiler.__new__ = staticmethod(new)

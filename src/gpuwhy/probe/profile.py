@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from . import format as kinds
@@ -32,13 +33,17 @@ UNCERTAIN = 200
 QUIET = {"KINETO_LOG_LEVEL": "6"}
 """In the environment while the probe's profiler is started or stopped. Below that level (read once, by the first
 profiler) some versions write to the program's standard error."""
-TEAR_DOWN = {"TEARDOWN_CUPTI": "1"}
-"""The same. What stays of the driver's tracing when it is not torn down made each later launch slower: a loop of 5.5 ms
-took 1.24 times as long (benchmarks/run_overhead.py)."""
+TEAR_DOWN = "TEARDOWN_CUPTI"
+"""From the first profile on in the environment as C sees it (`os.environ` stays as it is): a thread of torch's profiler
+looks there when the profile has ended, and once more when it is done. What stays of the driver's tracing when it is not
+torn down made each later launch slower: a loop of 5.5 ms took 1.24 times as long (benchmarks/run_overhead.py)."""
 SAFE_CUDA = 12, 6
 """Before this version, tearing down and tracing again crashes programs with CUDA graphs (torch's profiler says so)."""
 OTHERS = "CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "NVTX_INJECTION64_PATH"
 """Set by profilers of the driver, which share one interface with torch's."""
+
+LEAST_FREE = 1 << 28
+"""Bytes that must be free where a profile is written. What it cannot write, torch tells on standard error."""
 
 WAITING, WARMING, RECORDING, DONE, ASIDE = range(5)
 
@@ -55,6 +60,8 @@ class Profiling:
         self.recent: list[int] = []
         self.own = False
         """The probe is making a profiler: it is not the program's."""
+        self.waits = self.used = False
+        """There is nothing to record yet; torch's profiler was started in this process."""
         options = recorder.options
         self.steps = int(options.get("profile_steps") or STEPS)
         self.at_step = options.get("at_step")
@@ -66,14 +73,25 @@ class Profiling:
         self.recent.clear()
 
     def ask(self) -> None:
-        """Another profile is wanted, as soon as there can be one."""
-        if self.state == DONE and not (self.taken and self.fragile):
-            self.state, self.at_step = WAITING, 0
+        """Another profile is wanted, as soon as there can be one, also of a program that uses no device."""
+        if self.state in (WAITING, DONE) and not (self.taken and self.fragile):
+            self.state, self.at_step, self.waits = WAITING, 0, False
 
     @property
     def idle(self) -> bool:
-        """Whether steps are of no interest here."""
-        return self.state in (DONE, ASIDE)
+        """Whether steps are of no interest here, or not each of them."""
+        return self.state in (DONE, ASIDE) or self.waits
+
+    def inherit(self, parent: Profiling) -> None:
+        """This is a forked process. torch's profiler works by a thread, which a fork does not copy: where the parent
+        has started it, there is none here, and a recording that was under way goes on into nothing.
+        """
+        self.used = parent.used
+        if parent.used:
+            self.state = ASIDE
+        if parent.state in (WARMING, RECORDING):
+            torch: Any = sys.modules.get("torch")
+            torch._C._autograd._enable_record_function(False)
 
     def boundary(self, number: int, since: int, now: int) -> None:
         """A step begins, so many after the first that its anchor told."""
@@ -95,6 +113,10 @@ class Profiling:
                 self._mark(number)
 
     def _is_time(self, number: int, since: int, now: int) -> bool:
+        self.waits = self.at_step is None and self.recorder.device.module() is None
+        if self.waits:  # of a program that uses no device, a profile would tell nothing
+            self.recent.clear()
+            return False
         recent = self.recent
         recent.append(now)
         if len(recent) > 6:
@@ -108,7 +130,7 @@ class Profiling:
 
     def _prepare(self, now: int) -> None:
         torch: Any = sys.modules.get("torch")
-        reason = _taken(torch)
+        reason = _taken(torch) or self._hindered()
         if reason:
             self.stand_aside(reason)
             return
@@ -121,9 +143,22 @@ class Profiling:
         device = module.__name__.rpartition(".")[2] if module is not None else None
         with self._ours():
             self.profiler = profile(use_device=device, record_shapes=True, use_kineto=True)
+            self.used = True
             self.profiler.__enter__()
         self.state, self.count = WARMING, 0
         self._cost(now)
+
+    def _hindered(self) -> str | None:
+        """What else stands against a profile."""
+        if get_ident() != self.recorder.home:
+            return "the loop is in another thread than the one that imported torch"
+        place = os.path.join(self.recorder.folder, "profiles")
+        if not os.access(place, os.W_OK):
+            return f"{place} cannot be written"
+        free = os.statvfs(place) if hasattr(os, "statvfs") else None
+        if free is not None and free.f_bavail * free.f_frsize < LEAST_FREE:
+            return f"less than {LEAST_FREE >> 20} MiB are free in {place}"
+        return None
 
     def _cost(self, start: int) -> None:
         """What the probe's own profiler has taken just now."""
@@ -132,10 +167,11 @@ class Profiling:
     @contextmanager
     def _ours(self) -> Iterator[None]:
         """While the probe makes, starts or stops a profiler of its own."""
-        settings = QUIET if self.fragile and self.recorder.graphs else {**QUIET, **TEAR_DOWN}
-        added = {name: value for name, value in settings.items() if name not in os.environ}
+        added = {name: value for name, value in QUIET.items() if name not in os.environ}
         self.own = True
         os.environ.update(added)
+        if TEAR_DOWN not in os.environ and not (self.fragile and self.recorder.graphs):
+            os.putenv(TEAR_DOWN, "1")
         try:
             yield
         finally:
@@ -175,9 +211,11 @@ class Profiling:
         stopped = time.monotonic_ns()
         name = os.path.join("profiles", f"{os.path.basename(self.recorder.journal.path)}.{self.taken}.json")
         path = os.path.join(self.recorder.folder, name)
-        self.profiler.export_chrome_trace(f"{path}.part")
+        profiler, self.profiler = self.profiler, None
+        if not os.access(os.path.dirname(path), os.W_OK):
+            raise FileNotFoundError(f"{os.path.dirname(path)} cannot be written any more")
+        profiler.export_chrome_trace(f"{path}.part")
         os.replace(f"{path}.part", path)
-        self.profiler = None
         self._cost(now)
         self.recorder.journal.note(
             "profile", file=name, first=self.first, steps=self.count, begun=self.begun, stopped=stopped
@@ -187,6 +225,7 @@ class Profiling:
         self.recorder.journal.flush(now)
 
     def _stop(self) -> None:
+        self.state = DONE
         with self._ours():
             self.profiler.__exit__(None, None, None)
 
@@ -196,8 +235,6 @@ class Profiling:
         if self.profiler is not None and self.state in (WARMING, RECORDING):
             self._stop()
         self.profiler = None
-        if self.state in (WARMING, RECORDING):
-            self.state = DONE
 
     def stand_aside(self, reason: str) -> None:
         """The program, or another tool, has a profiler of its own."""

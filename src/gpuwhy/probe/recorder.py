@@ -7,7 +7,6 @@ seen by its optimizer from the first `optimizer.step()` on.
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import sys
 import threading
@@ -20,16 +19,20 @@ from typing import Any
 
 from . import format as kinds
 from .device import DeviceClock
+from .garbage import Collections
 from .journal import EVERY_NS, Journal
 from .profile import Profiling
 from .threads import Threads
+from .wrap import hide
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TEND_NS = 100_000_000
 """Events are put on the device's stream, and files written, no more often than this."""
+MORE_OTHERS = 20
+"""Other optimizers (or models) may step (or be called) so often, on top of twice the most that there ever were, before
+one of them tells the loop's turns instead."""
 MOST_OTHERS = 1_000
-"""Other optimizers may step so often between two steps of the one that tells the loop's turns: there can be one for
-each parameter."""
+"""… and optimizers so often before the third step: there can be one for each parameter."""
 LOOK_EVERY_NS = 500_000_000
 """So often is looked what other threads do, and"""
 MEMORY_EVERY_NS = 5_000_000_000
@@ -43,9 +46,12 @@ class Recorder:
         self.folder = folder
         self.off = False
         self.options = _options(folder)
+        self.collections = Collections()
+        self.home = get_ident()
+        """The thread that imported torch."""
         self._begin()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._begin)
+            os.register_at_fork(after_in_child=lambda: self.guard(self._forked))
 
     def reopen(self, folder: str) -> None:
         """Begin anew, in another folder."""
@@ -53,15 +59,26 @@ class Recorder:
         self._begin()
         self.journal.note("begin")
 
+    def _forked(self) -> None:
+        """In the child of a fork: what it inherits is its parent's, and so are the files."""
+        before = self.profiling
+        self._begin()
+        self.profiling.inherit(before)
+        self.journal.note("begin")
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            self.journal.note("torch", version=str(getattr(torch, "__version__", None)), begun=time.monotonic_ns())
+
     def _begin(self) -> None:
-        """As a new process: what a fork inherits is its parent's, and so are the files."""
+        """As a new process."""
+        self.collections.clear()
         self.journal = Journal(self.folder)
         self.anchor = 0
         self.anchored = 0
         """The `id` of what tells the steps; `alive` says whether that is still there. Nothing is kept alive here."""
         self.alive: Callable[[], object] = _nothing
-        self.others = self.others_at = 0
-        """How many others of its kind were seen since its last step, and at which step that was."""
+        self.others = self.others_at = self.others_most = 0
+        """How many others of its kind were seen since its last step, at which step that was, and the most before."""
         self.first = 0
         """The number of the first step that this anchor told."""
         self.thread = get_ident()
@@ -71,8 +88,7 @@ class Recorder:
         self.optimizer_expected = self.graphs = False
         self.looked = self.asked = 0
         self.threads = Threads(self.journal)
-        self.control = _control(self.folder)
-        self.requests = self.control[0] if self.control is not None else 0
+        self.requests = _requests(self.folder)
 
     def guard(self, function: Callable[..., object], *arguments: Any) -> None:
         """Run a function of the probe. A failure of its own switches the probe off; the program does not see it."""
@@ -80,8 +96,9 @@ class Recorder:
             return
         try:
             function(*arguments)
-        except Exception as error:
-            if not _own(error):
+        except BaseException as error:
+            if not isinstance(error, Exception) or not _own(error):
+                hide(error)
                 raise
             self.fail(error)
 
@@ -122,13 +139,22 @@ class Recorder:
 
     def _is_gone(self) -> bool:
         """Whether what told the steps so far tells them no more, and another of its kind has to."""
-        if self.others_at != self.journal.stepped:
-            self.others_at, self.others = self.journal.stepped, 0
+        stepped = self.journal.stepped
+        if self.others_at != stepped:
+            self.others_most = max(self.others_most, self.others)
+            self.others_at, self.others = stepped, 0
         self.others += 1
-        return self.others > MOST_OTHERS or self.alive() is None
+        is_new = self.anchor == kinds.OPTIMIZER and stepped - self.first <= 2
+        most = MOST_OTHERS if is_new else 2 * self.others_most + MORE_OTHERS
+        return self.others > most or self.alive() is None
 
     def _take(self, anchor: int, which: object) -> None:
         """From here on steps are told by a better anchor, or by another of its kind."""
+        if _is_loader_worker():
+            self.off = True  # what models do there is the making of batches
+            return
+        if not self.anchor:
+            self.collections.clear()
         self.anchored = id(which)
         try:
             self.alive = weakref.ref(which)
@@ -139,6 +165,7 @@ class Recorder:
             name = type(which).__name__ if which is not None else None
             thread, tid = self.thread & 0xFFFFFFFF, threading.get_native_id()
             self.journal.note("anchor", kind=anchor, what=name, step=self.first, thread=thread, tid=tid)
+            self.others_most = self.others = 0
             self.profiling.restart()
             self.due = 0
 
@@ -147,20 +174,27 @@ class Recorder:
         number = self.journal.stepped - 1
         was_idle = self.profiling.idle
         self.device.mark(number)
-        self.profiling.boundary(number, number - self.first, now)
-        if self.control is not None and self.control[0] != self.requests:
-            self.requests = self.control[0]
-            self.profiling.ask()
+        if get_ident() == self.thread:
+            self.profiling.boundary(number, number - self.first, now)
         if now - self.journal.written > EVERY_NS:
+            self.collections.note(self.journal)
             if now - self.looked > LOOK_EVERY_NS:
                 self.looked = now
                 self.threads.look()
+                self._listen()
             if now - self.asked > MEMORY_EVERY_NS:
                 self.asked = now
                 self.note_memory()
             self.journal.flush(now)
         # While there is a profile, and at the step after it, every step is measured by itself.
         self.due = now + TEND_NS if was_idle and self.profiling.idle else 0
+
+    def _listen(self) -> None:
+        """Whether another profile is asked for."""
+        requests = _requests(self.folder)
+        if requests != self.requests:
+            self.requests = requests
+            self.profiling.ask()
 
     def note_memory(self) -> None:
         """What torch's allocator counts."""
@@ -172,6 +206,8 @@ class Recorder:
         """The program ends in an orderly way."""
         self.profiling.give_up()
         self.device.drain()
+        if self.anchor:
+            self.collections.note(self.journal)
         self.note_memory()
         now = time.monotonic_ns()
         self.journal.note("end", steps=self.journal.stepped)
@@ -217,10 +253,19 @@ def _options(folder: str) -> dict[str, Any]:
         return {}
 
 
-def _control(folder: str) -> memoryview | None:
-    """A number that `gpuwhy run` raises to ask for another profile."""
+def _requests(folder: str) -> int:
+    """A number that `gpuwhy run` raises to ask for another profile.
+
+    The file is opened anew each time, as those of the journal are.
+    """
     try:
         with open(os.path.join(folder, "control"), "rb") as file:
-            return memoryview(mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)).cast("Q")
-    except (OSError, ValueError):
-        return None
+            return int.from_bytes(file.read(8), "little")
+    except OSError:
+        return 0
+
+
+def _is_loader_worker() -> bool:
+    """Whether this process makes batches for a data loader of another one."""
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    return getattr(worker, "_worker_info", None) is not None

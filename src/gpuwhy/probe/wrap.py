@@ -6,19 +6,23 @@ A wrapper is no wider than the function, passes on what comes out of it, and is 
 from __future__ import annotations
 
 import functools
+import os
 import time
 from collections.abc import Callable
 from typing import Any
 
+HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 Before = Callable[..., Any]
 After = Callable[[int, int, Any, Any, "tuple[Any, ...]", "dict[str, Any]"], None]
 """Called with start and end (ns), what `before` returned, the result, and the arguments."""
 
 
-def timed(owner: Any, name: str, after: After, before: Before | None = None) -> None:
+def timed(
+    owner: Any, name: str, after: After, before: Before | None = None, failed: Callable[[], None] | None = None
+) -> None:
     """Put a function in the place of `owner.name` that does the same and tells `after` how long it took.
 
-    Neither `before` nor `after` may raise. `after` is not told of calls that raise.
+    None of the three may raise. Of calls that raise `failed` is told, and `after` is not.
     """
     original = getattr(owner, name, None)
     if original is None or getattr(original, "gpuwhy", False):
@@ -27,14 +31,16 @@ def timed(owner: Any, name: str, after: After, before: Before | None = None) -> 
 
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        was = before(*args, **kwargs) if before is not None else None
-        start = clock()
         try:
+            was = before(*args, **kwargs) if before is not None else None
+            start = clock()
             result = original(*args, **kwargs)
+            after(start, clock(), was, result, args, kwargs)
         except BaseException as error:
+            if failed is not None:
+                failed()
             hide(error)
             raise
-        after(start, clock(), was, result, args, kwargs)
         return result
 
     wrapper.gpuwhy = True  # type: ignore[attr-defined]
@@ -42,7 +48,10 @@ def timed(owner: Any, name: str, after: After, before: Before | None = None) -> 
 
 
 def hide(error: BaseException) -> None:
-    """Take the frame that caught an error out of its traceback; a bare `raise` does not put it back (Python 3.11)."""
+    """Take the probe's frames, down to the first that is not, out of the traceback of an error that one of them has
+    caught; a bare `raise` does not put them back (Python 3.11).
+    """
     trace = error.__traceback__
-    if trace is not None:
-        error.__traceback__ = trace.tb_next
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(HERE):
+        trace = trace.tb_next
+    error.__traceback__ = trace

@@ -16,36 +16,34 @@ def _load_probe() -> None:
     if not folder or sys.version_info < (3, 8) or not os.path.isdir(folder):
         return
     home = os.path.dirname(here)
-    # By its path: the program's environment need not have gpuwhy, and may have another version.
-    spec = spec_from_file_location("gpuwhy.probe", os.path.join(home, "__init__.py"), submodule_search_locations=[home])
+    # By its path: the program's environment need not have gpuwhy, and may have another version. And by a name without
+    # a parent, which Python would import. The program's own `gpuwhy.step` finds it as what it is.
+    names = "_gpuwhy_probe", "gpuwhy.probe"
+    spec = spec_from_file_location(names[0], os.path.join(home, "__init__.py"), submodule_search_locations=[home])
     if spec is None or spec.loader is None:
         return
     module = module_from_spec(spec)
-    sys.modules["gpuwhy.probe"] = module
+    sys.modules.update(dict.fromkeys(names, module))
     try:
         spec.loader.exec_module(module)
         module.start(folder)
     except Exception:
-        sys.modules.pop("gpuwhy.probe", None)
+        for name in names:
+            sys.modules.pop(name, None)
         raise
 
 
 def _import_the_other() -> None:
-    """The sitecustomize of the program's environment, if it has one."""
+    """The sitecustomize of the program's environment. Where it has none, the error says so to Python, which takes this
+    one for missing, too.
+    """
     import os
 
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [place for place in sys.path if os.path.abspath(place or ".") != here]
     sys.path_importer_cache.pop(here, None)
-    this = sys.modules.pop("sitecustomize", None)
-    try:
-        __import__("sitecustomize")
-    except ImportError as error:
-        if error.name != "sitecustomize":
-            raise
-    finally:
-        if this is not None:
-            sys.modules.setdefault("sitecustomize", this)
+    sys.modules.pop("sitecustomize", None)
+    __import__("sitecustomize")
 
 
 try:
