@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ import msgspec
 import pytest
 
 from gpuwhy.reports import model
-from gpuwhy.run.folder import _program, read
+from gpuwhy.run.folder import _program, compress, make, read
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and open files are POSIX's")
 
@@ -310,3 +311,17 @@ def test_a_signal_as_soon_as_the_program_is_there_leaves_nobody_behind(tmp_path:
 def test_a_status_that_looks_like_an_interrupt_is_the_programs_own(tmp_path: Path) -> None:
     done = run(tmp_path, "-q", "--", "sh", "-c", "exit 130")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_profiles_are_compressed_and_what_cannot_be_is_left_as_it_is(tmp_path: Path) -> None:
+    folder, _ = make(["train.py"], {}, str(tmp_path))
+    (folder / "profiles" / "1-2.0.json").write_text('{"traceEvents": []}')
+    (folder / "profiles" / "1-2.1.json").write_text("[]")
+    (folder / "profiles" / "1-2.1.json.gz").mkdir()
+    compress(folder)
+    assert gzip.decompress((folder / "profiles" / "1-2.0.json.gz").read_bytes()) == b'{"traceEvents": []}'
+    assert sorted(path.name for path in (folder / "profiles").iterdir()) == [
+        "1-2.0.json.gz",
+        "1-2.1.json",
+        "1-2.1.json.gz",
+    ]

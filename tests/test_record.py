@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import socket
@@ -76,8 +77,9 @@ def test_a_running_program_records_another_profile_when_asked(
 ) -> None:
     folder, new, _ = asked
     assert len(new) == 1
-    assert len(list((folder / "profiles").glob("*.json"))) == 2
-    events = json.loads(Path(new[0]).read_text())["traceEvents"]
+    kept = sorted(path.name for path in (folder / "profiles").iterdir())
+    assert [name.partition(".")[2] for name in kept] == ["0.json.gz", "1.json.gz"]  # compressed at the end
+    events = json.loads(gzip.decompress(Path(f"{new[0]}.gz").read_bytes()))["traceEvents"]
     marked = [event for event in events if str(event.get("name")).startswith("ProfilerStep#") and event["ph"] == "X"]
     assert len({event["name"] for event in marked}) == 7  # six, and one whose end is not judged
 

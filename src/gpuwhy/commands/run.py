@@ -79,7 +79,7 @@ def run(
 ) -> None:
     """Run a program, unchanged, and say why its GPU is not doing more."""
     from gpuwhy.run import launch
-    from gpuwhy.run.folder import make
+    from gpuwhy.run.folder import compress, make
 
     command = _command(program or [], module)
     if report_fd is not None:
@@ -91,6 +91,7 @@ def run(
     except GpuwhyError:
         _remove(place)
         raise
+    compress(place)
     if not quiet:
         _report(place, output, report_fd, as_json, color)
     launch.leave(returncode)

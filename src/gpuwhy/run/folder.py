@@ -24,6 +24,7 @@ from gpuwhy.errors import GpuwhyError
 from gpuwhy.run.values import Whole
 
 HOME = ".gpuwhy"
+CHUNK = 1 << 20
 KEPT = 3
 """Profiles of a process that are kept, the newest."""
 
@@ -104,6 +105,24 @@ def write(folder: Path, run: RunFile) -> None:
     part = folder / "run.json.part"
     part.write_bytes(msgspec.json.encode(run))
     part.replace(folder / "run.json")
+
+
+def compress(folder: Path) -> None:
+    """Compress the profiles of a run that has ended; one that cannot be is left as it is."""
+    import shutil
+
+    from isal import igzip
+
+    gzip: Any = igzip  # which has no types
+    for path in sorted((folder / "profiles").glob("*.json")):
+        part = path.with_name(f"{path.name}.part")
+        try:
+            with path.open("rb") as whole, gzip.open(part, "wb", compresslevel=1) as packed:
+                shutil.copyfileobj(whole, packed, CHUNK)
+            part.replace(path.with_name(f"{path.name}.gz"))
+            path.unlink()
+        except OSError:
+            part.unlink(missing_ok=True)
 
 
 def read(folder: Path) -> RunFile:
