@@ -61,7 +61,9 @@ class Profiling:
         self.own = False
         """The probe is making a profiler: it is not the program's."""
         self.waits = self.used = False
-        """There is nothing to record yet; torch's profiler was started in this process."""
+        """There is nothing to record for a while; torch's profiler was started in this process."""
+        self.seen = 0
+        """The step at which was looked last."""
         options = recorder.options
         self.steps = int(options.get("profile_steps") or STEPS)
         self.at_step = options.get("at_step")
@@ -122,7 +124,9 @@ class Profiling:
         if len(recent) > 6:
             del recent[0]
         if self.at_step is not None:
-            return number >= int(self.at_step)
+            left, since_last = int(self.at_step) - WARM - number, number - self.seen
+            self.seen, self.waits = number, left > 2 * since_last + 2  # that many will not pass unseen
+            return left <= 0
         if since < SETTLED or (self.recorder.optimizer_expected and self.recorder.anchor < kinds.OPTIMIZER):
             return since > UNCERTAIN
         lengths = [after - before for before, after in zip(recent, recent[1:])]  # noqa: B905, RUF007 – Python 3.8
