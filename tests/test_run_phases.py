@@ -167,6 +167,19 @@ def test_steps_of_a_host_that_runs_ahead_are_no_spikes(tmp_path: Path) -> None:
     assert "spike" not in in_ms(found(tmp_path, process, wall=200))
 
 
+def test_an_evaluation_after_the_last_step_lasts_as_long_as_batches_come(tmp_path: Path) -> None:
+    """Steps end at 100 ms; from 110 on the model is evaluated, with a batch until 130 and one until 150."""
+    process = spiky(*[10] * 10).record(EVALUATION, 110, 110, value=1)
+    process.record(LOADER, 112, 130).record(LOADER, 140, 150)
+    told = in_ms(found(tmp_path, process, wall=200))
+    assert told == {"steady": 90, "warm_up": 10, "shut_down": 60, "evaluation": 40}
+
+
+def test_where_one_step_in_five_is_long_that_is_how_the_loop_is(tmp_path: Path) -> None:
+    told = in_ms(found(tmp_path, spiky(*[10, 10, 10, 10, 40] * 4), wall=320))
+    assert told == {"steady": 310, "warm_up": 10}
+
+
 # --- Against a painter ------------------------------------------------------------------------------------------
 
 WALL = 400
@@ -208,11 +221,11 @@ def painted(process: Process, edges: list[int], records: list[tuple[int, int, in
         if steady:
             usual = round(statistics.median(max(lengths[number], 1) for number in steady))
             taken = {ns for _, start, end in layers for ns in range(start, end)}
-            for number in steady:
-                free = [ns for ns in range(*pairs[number]) if ns not in taken]
-                if lengths[number] > 2 * usual:
-                    for ns in free[usual:]:
-                        paint("spike", ns, ns + 1)
+            free = {number: [ns for ns in range(*pairs[number]) if ns not in taken] for number in steady}
+            long = [number for number in steady if lengths[number] > 2 * usual and len(free[number]) > usual]
+            for number in long if len(long) <= max(len(steady) / 10, 1) else ():
+                for ns in free[number][usual:]:
+                    paint("spike", ns, ns + 1)
     for layer in layers:
         paint(*layer)
     return {account: canvas.count(account) for account in set(canvas)}
@@ -275,7 +288,7 @@ def test_each_nanosecond_is_in_the_account_that_a_painter_gives_it(
 def test_an_evaluation_lasts_until_training_or_the_next_step(
     edges: list[int], marks: list[int], tmp_path: Path
 ) -> None:
-    """Marks come in turns: into evaluation mode, and back."""
+    """Marks come in turns: into evaluation mode, and back. After the last step nothing ends it, and no batch comes."""
     process = Process().anchored(OPTIMIZER)
     process.steps = [BEGUN + edge for edge in edges]
     for number, mark in enumerate(marks):
@@ -284,7 +297,7 @@ def test_an_evaluation_lasts_until_training_or_the_next_step(
     told = {phase.account: phase.ns for phase in phases(journal, steps_of(journal), BEGUN, BEGUN + WALL)}
     evaluated = np.zeros(WALL, bool)
     for number, mark in enumerate(marks):
-        if number % 2 == 0 and edges[0] <= mark <= edges[-1]:
+        if number % 2 == 0 and edges[0] <= mark < edges[-1]:
             until = marks[number + 1] if number + 1 < len(marks) else WALL
             evaluated[mark : min([until, *(edge for edge in edges if edge > mark)])] = True
     assert told.get("evaluation", 0) == int(evaluated.sum())

@@ -18,6 +18,8 @@ from .format import RECORD
 
 EVERY_NS = 250_000_000
 """Records are written at most so often: what a killed program can lose."""
+TEND_NS = 100_000_000
+"""Events are put on the device's stream, and files written, no more often than this."""
 MOST_RECORDS = 20_000_000
 """800 MB. Nothing is recorded after them, and the journal says so."""
 MOST_NOTES = 20_000

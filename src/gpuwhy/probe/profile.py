@@ -15,6 +15,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from . import format as kinds
+from .journal import TEND_NS
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -62,8 +63,8 @@ class Profiling:
         """The probe is making a profiler: it is not the program's."""
         self.waits = self.used = False
         """There is nothing to record for a while; torch's profiler was started in this process."""
-        self.seen = 0
-        """The step at which was looked last."""
+        self.seen = self.seen_at = 0
+        """The step at which was looked last, and when."""
         options = recorder.options
         self.steps = int(options.get("profile_steps") or STEPS)
         self.at_step = options.get("at_step")
@@ -124,8 +125,10 @@ class Profiling:
         if len(recent) > 6:
             del recent[0]
         if self.at_step is not None:
-            left, since_last = int(self.at_step) - WARM - number, number - self.seen
-            self.seen, self.waits = number, left > 2 * since_last + 2  # that many will not pass unseen
+            left = int(self.at_step) - WARM - number
+            unseen = (number - self.seen) * TEND_NS // max(now - self.seen_at, 1)  # so many pass until the next look
+            self.waits = self.seen_at > 0 and left > 2 * unseen + 2
+            self.seen, self.seen_at = number, now
             return left <= 0
         if since < SETTLED or (self.recorder.optimizer_expected and self.recorder.anchor < kinds.OPTIMIZER):
             return since > UNCERTAIN

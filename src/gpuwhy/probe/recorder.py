@@ -20,14 +20,12 @@ from typing import Any
 from . import format as kinds
 from .device import DeviceClock
 from .garbage import Collections
-from .journal import EVERY_NS, Journal
+from .journal import EVERY_NS, TEND_NS, Journal
 from .profile import Profiling
 from .threads import Threads
 from .wrap import hide
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TEND_NS = 100_000_000
-"""Events are put on the device's stream, and files written, no more often than this."""
 MORE_OTHERS = 20
 """Other optimizers (or models) may step (or be called) so often, on top of twice the most that there ever were, before
 one of them tells the loop's turns instead."""

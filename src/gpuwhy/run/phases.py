@@ -39,6 +39,8 @@ def phases(journal: Journal | None, steps: Steps | None, begun: int, ended: int)
     return sorted(found, key=lambda phase: -phase.ns)
 
 
+RARE = 0.1
+"""Part of the steady steps up to which long ones are spikes; more of them are how the loop is."""
 COUNTED = ("evaluation", "checkpoint", "compile", "profile", "gc", "spike", "steady", "warm_up")
 
 
@@ -78,10 +80,12 @@ def _of_steps(steps: Steps, ended: int, told: Spans) -> list[tuple[str, Spans]]:
     if steady.any():
         usual = round(quantiles(steps.length[steady], (0.5,))[0])
         others = joined(told)
-        rest = steps.host_ns - covered(steps.edge, others)
-        spans = edges[steady & (steps.length > SPIKE * usual) & (rest > usual)].copy()
-        spans[:, 0] = after_free(spans[:, 0], usual, others)  # what it took beyond the usual
-        found.append(("spike", spans))
+        rest = np.diff(steps.edge) - covered(steps.edge, others)
+        long = steady & (steps.length > SPIKE * usual) & (rest > usual)
+        if long.sum() <= max(RARE * steady.sum(), 1):
+            spans = edges[long].copy()
+            spans[:, 0] = after_free(spans[:, 0], usual, others)  # what it took beyond the usual
+            found.append(("spike", spans))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.intervals import Intervals, union
+from gpuwhy.intervals import Intervals, overlap, union
 
 Times = NDArray[np.int64]
 Spans = NDArray[np.int64]
@@ -23,6 +23,12 @@ def joined(spans: Spans) -> Intervals:
     """What the stretches cover: what lies within several of them counts once."""
     ordered = spans[np.argsort(spans[:, 0], kind="stable")]
     return union(ordered[:, 0], ordered[:, 1])
+
+
+def common(one: Intervals, other: Intervals) -> Intervals:
+    """What both cover."""
+    _, _, start, end = overlap(one, other)
+    return Intervals(start, end)
 
 
 def covered_before(times: Times, of: Intervals) -> Times:

@@ -17,10 +17,11 @@ from gpuwhy.arrays import by_value, quantiles, unique
 from gpuwhy.intervals import ranges, running_end
 from gpuwhy.probe import format as kinds
 from gpuwhy.run.journals import MOST, Journal
-from gpuwhy.run.spans import Spans, covered, joined, spans_of
+from gpuwhy.run.spans import Spans, common, covered, joined, spans_of
 
 STARTUP_RATIO, STARTUP_MOST = 2.0, 0.25
-"""Leading steps longer than so many median steps are start-up, at most this part of all."""
+"""Leading steps longer than so many median steps are start-up, at most this part of all, and no more than"""
+STARTUP_STEPS = 20
 AFTER_PROFILE = 1
 """Steps after a profile that still feel it."""
 SPIKE = 2.0
@@ -51,6 +52,8 @@ class Steps:
     tokens: Ns
     waited_ns: Ns
     """In the data loader."""
+    evaluating_ns: Ns
+    """In evaluation: no part of the step's time."""
     how_samples: str | None
 
     def __len__(self) -> int:
@@ -58,15 +61,16 @@ class Steps:
 
     @cached_property
     def host_ns(self) -> Ns:
-        """Each step's time on the host's clock: at least 1, where that is coarse."""
-        return np.maximum(np.diff(self.edge), 1)
+        """Each step's time on the host's clock, without evaluation: at least 1, where that is coarse."""
+        return np.maximum(np.diff(self.edge) - self.evaluating_ns, 1)
 
     @cached_property
     def length(self) -> Ns:
         """Each step's time on the device's clock where it was measured: a host that runs ahead of the device is done
         with its first steps long before the device is.
         """
-        return np.where(self.device_ns >= 0, np.maximum(self.device_ns, 1), self.host_ns)
+        device = np.maximum(self.device_ns - self.evaluating_ns, 1)
+        return np.where(self.device_ns >= 0, device, self.host_ns)
 
     @cached_property
     def spread(self) -> Ns:
@@ -102,6 +106,7 @@ def steps_of(journal: Journal) -> Steps | None:
     profiled, (device, lumped) = _profiled(journal, edge), _device(journal, number)
     samples, tokens, how = _work(journal, edge, thread, anchor)
     loads = spans_of(in_thread(journal.of(kinds.LOADER), thread))
+    evaluation = joined(evaluations(journal, anchor, edge, int(edge[-1])))
     return Steps(
         anchor=anchor,
         thread=thread,
@@ -111,9 +116,10 @@ def steps_of(journal: Journal) -> Steps | None:
         lumped=lumped,
         profiled=profiled,
         startup=_startup(np.where(device >= 0, device, np.diff(edge)), profiled),
+        evaluating_ns=covered(edge, evaluation),
         samples=samples,
         tokens=tokens,
-        waited_ns=covered(edge, joined(loads)),
+        waited_ns=covered(edge, joined(loads)) - covered(edge, common(joined(loads), evaluation)),
         how_samples=how,
     )
 
@@ -131,10 +137,13 @@ def evaluations(journal: Journal, anchor: int, edge: Ns, ended: int) -> Spans:
     if anchor != kinds.OPTIMIZER or not len(marks):
         return np.empty((0, 2), np.int64)
     start = marks["start"].astype(np.int64)
+    # After the last step there is none to end it: it lasts as long as batches come.
+    batches = journal.of(kinds.LOADER)["end"]
+    last = min(int(batches.max()) if len(batches) else 0, ended)
     following = np.append(start[1:], ended)
-    bound = np.append(edge, ended)[np.searchsorted(edge, start, side="right")]
+    bound = np.append(edge, last)[np.searchsorted(edge, start, side="right")]
     found = np.stack([start, np.minimum(following, bound)], axis=1)
-    during = (marks["value"] > 0) & (start >= edge[0]) & (start <= edge[-1])
+    during = (marks["value"] > 0) & (start >= edge[0])
     return np.asarray(found[during & (found[:, 1] > found[:, 0])])
 
 
@@ -183,7 +192,7 @@ def _startup(length: Ns, profiled: NDArray[np.bool_]) -> NDArray[np.bool_]:
     found = np.zeros(len(length), bool)
     if not (~profiled).any():
         return found
-    most = max(int(STARTUP_MOST * len(length)), 1)
+    most = max(min(int(STARTUP_MOST * len(length)), STARTUP_STEPS), 1)
     slow = length > STARTUP_RATIO * quantiles(length[~profiled], (0.5,))[0]
     found[: int(np.argmin(np.append(slow[:most], False)))] = True
     if len(length) > 1:
