@@ -201,7 +201,9 @@ def test_the_report_goes_to_an_open_file_as_json_and_is_kept(tmp_path: Path) -> 
 
 
 def test_a_report_that_cannot_be_written_changes_no_status(tmp_path: Path) -> None:
-    found = run(tmp_path, "-o", str(tmp_path / "none" / "report.txt"), "--", "sh", "-c", "exit 4")
+    (tmp_path / "none").mkdir()
+    program = ["sh", "-c", f"rmdir '{tmp_path}/none'; exit 4"]
+    found = run(tmp_path, "-o", str(tmp_path / "none" / "report.txt"), "--", *program)
     assert found.returncode == 4
     assert "the report cannot be written" in found.stderr
     assert json.loads((runs(tmp_path)[0] / "report.json").read_text())["run"]["exit_status"] == 4
@@ -325,3 +327,70 @@ def test_profiles_are_compressed_and_what_cannot_be_is_left_as_it_is(tmp_path: P
         "1-2.1.json",
         "1-2.1.json.gz",
     ]
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1"])
+def test_a_signal_to_the_whole_group_reaches_the_program_once(name: str, tmp_path: Path) -> None:
+    """As `timeout` and service managers send it."""
+    process = counting(tmp_path, start_new_session=True)
+    waits(process)
+    os.killpg(process.pid, getattr(signal, name))
+    told, _ = process.communicate(timeout=20)
+    assert (told, process.returncode) == (f"{name}\n", 11)
+
+
+def test_signals_to_the_group_and_to_gpuwhy_in_turns_all_arrive(tmp_path: Path) -> None:
+    process = counting(tmp_path, start_new_session=True)
+    waits(process)
+    for send in (os.killpg, os.kill, os.killpg, os.kill):
+        send(process.pid, signal.SIGUSR1)
+        time.sleep(0.15)
+    told, _ = process.communicate(timeout=20)
+    assert told.split() == ["SIGUSR1"] * 4
+
+
+def test_nothing_of_gpuwhy_is_left_when_it_has_ended(tmp_path: Path) -> None:
+    process = counting(tmp_path, start_new_session=True)
+    process.kill()  # gpuwhy alone: the program goes on, and whatever gpuwhy had beside it ends
+    process.wait(timeout=20)
+    end = time.monotonic() + 5
+    while (left := _in_session(process.pid, b"gpuwhy")) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert left == []
+    (program,) = _in_session(process.pid, b"counting.py")
+    os.kill(program, signal.SIGKILL)
+    process.communicate(timeout=20)
+
+
+def _in_session(session: int, word: bytes) -> list[int]:
+    """Processes of a session whose command has this word."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getsid(int(path.name)) == session and word in (path / "cmdline").read_bytes():
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("words", [["--lr", "3e-4", "-q"], ["x", "-o", "y"], ["--", "-m"], []])
+def test_what_follows_a_module_is_its_own(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "tells.py").write_text("import sys; print(sys.argv[1:])")
+    done = run(tmp_path, "-q", "-m", "tells", *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{words}\n", "")
+
+
+def test_an_executable_is_run_as_what_it_is(tmp_path: Path) -> None:
+    script = tmp_path / "tells"
+    script.write_text("#!/bin/sh\necho shell $1\n")
+    script.chmod(0o755)
+    assert run(tmp_path, "-q", str(script), "one").stdout == "shell one\n"
+    assert run(tmp_path, "-q", "./tells", "two", cwd=tmp_path).stdout == "shell two\n"
+
+
+def test_where_the_report_cannot_go_is_said_before_the_program_runs(tmp_path: Path) -> None:
+    program = ["--", "touch", str(tmp_path / "ran")]
+    for options in (["-o", str(tmp_path / "none" / "x")], ["-o", str(tmp_path / "x"), "--report-fd", "1"]):
+        assert run(tmp_path, *options, *program).returncode == 2
+    assert not (tmp_path / "ran").exists()

@@ -25,6 +25,7 @@ app = typer.Typer(
 app.command("explain", short_help="Say where each GPU's time went, from PyTorch profiles.")(explain.explain)
 app.command(
     "run",
+    cls=run.RunCommand,
     short_help="Run a program, unchanged, and say why its GPU is not doing more.",
     context_settings={"allow_interspersed_args": False},
 )(run.run)

@@ -68,7 +68,8 @@ def _profiles(folder: Path) -> set[str]:
 def _ask(folder: Path) -> None:
     from gpuwhy.run.folder import read
 
-    read(folder)
+    if read(folder).ended_ns is not None:
+        raise GpuwhyError(f"{folder}: this run has ended", hint=f"gpuwhy explain {folder}")
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
             asking.settimeout(10)
@@ -77,7 +78,7 @@ def _ask(folder: Path) -> None:
                 raise OSError("no answer")
     except OSError as error:
         raise GpuwhyError(
-            f"{folder}: this run cannot be asked: {error.strerror or error}", hint="has it ended?"
+            f"{folder}: this run cannot be asked: {error.strerror or error}", hint="does it still go on?"
         ) from None
 
 

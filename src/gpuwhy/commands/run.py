@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from gpuwhy.commands.options import Color
 from gpuwhy.errors import GpuwhyError
@@ -38,8 +39,21 @@ The report goes to standard error when the program has ended, and stays in
 Exit status: that of the program; 127 if it cannot be found."""
 
 
+class RunCommand(TyperCommand):
+    """Ends the options at `-m MODULE`, as Python does: what follows is the module's own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As click does, with the `--` that `-m MODULE` implies."""
+        takes = {name for one in self.params if not getattr(one, "is_flag", True) for name in one.opts}
+        place = 0
+        while place < len(args) and args[place].startswith("-") and args[place] not in ("--", "-m"):
+            place += 2 if args[place] in takes else 1
+        if args[place : place + 1] == ["-m"] and len(args) > place + 1:
+            args = [*args[: place + 2], "--", *args[place + 2 :]]
+        return super().parse_args(ctx, args)
+
+
 def run(
-    context: typer.Context,
     program: Annotated[list[str] | None, typer.Argument(metavar="SCRIPT|COMMAND [ARGS]...", show_default=False)] = None,
     module: Annotated[str | None, typer.Option("-m", metavar="MODULE", help="Run a module, as python -m does.")] = None,
     profile: Annotated[
@@ -82,8 +96,7 @@ def run(
     from gpuwhy.run.folder import compress, make
 
     command = _command(program or [], module)
-    if report_fd is not None:
-        _check_open(report_fd)
+    _check_places(output, report_fd)
     options: dict[str, Any] = {"profile": profile, "profile_steps": profile_steps, "at_step": at_step}
     place, about = make(command, options, folder)
     try:
@@ -108,20 +121,22 @@ def _command(program: list[str], module: str | None) -> list[str]:
         return program
     if not os.path.exists(first):
         raise GpuwhyError(
-            f"{first}: no such file", hint=f"for a command and not a script: gpuwhy run -- {first} …", exit_code=127
+            f"{first}: no such file, nor a command",
+            hint="gpuwhy run train.py …, or gpuwhy run -- command …",
+            exit_code=127,
         )
     return [sys.executable, *program]
 
 
 def _is_command(program: list[str]) -> bool:
-    """Whether the words after `run` are a command: `--` stands before it, or it is an executable that is no script."""
+    """Whether the words after `run` are a command: `--` stands before it, or it is executable and no Python script."""
     words = sys.argv[1:]
     if "--" in words and words[words.index("--") + 1 :] == program:
         return True
     import shutil
 
     first = program[0]
-    return not first.endswith((".py", ".pyw")) and not os.path.isfile(first) and shutil.which(first) is not None
+    return not first.endswith((".py", ".pyw")) and shutil.which(first) is not None and not os.path.isdir(first)
 
 
 def _watched(command: list[str], place: Path, about: RunFile, again_s: float) -> int:
@@ -130,12 +145,12 @@ def _watched(command: list[str], place: Path, about: RunFile, again_s: float) ->
     from gpuwhy.run.folder import write
     from gpuwhy.run.supervise import Supervisor
 
-    with launch.holding_signals() as before:
+    with launch.holding_signals() as (before, witness):
         process = launch.start(command, place, before)
         about.pid = process.pid
         write(place, about)
         with Supervisor(place, process.pid, again_s) as beside:
-            returncode = launch.wait(process)
+            returncode = launch.wait(process, witness)
             about.ended_ns = time.monotonic_ns()
     about.problem = beside.problem
     about.exit_status = returncode if returncode >= 0 else 128 - returncode
@@ -144,7 +159,14 @@ def _watched(command: list[str], place: Path, about: RunFile, again_s: float) ->
     return returncode
 
 
-def _check_open(number: int) -> None:
+def _check_places(output: str | None, number: int | None) -> None:
+    """What can be known of where the report shall go, before the program runs for hours."""
+    if output is not None and number is not None:
+        raise GpuwhyError("--output and --report-fd exclude each other")
+    if output is not None and not os.access(os.path.dirname(os.path.abspath(output)), os.W_OK):
+        raise GpuwhyError(f"--output {output}: its folder is not there, or cannot be written")
+    if number is None:
+        return
     try:
         os.fstat(number)
     except OSError:

@@ -22,7 +22,7 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     steps_by: str
     """What told the steps: `optimizer`, `loader`, `forward`, `generate`, `graph replay` or `gpuwhy.step`."""
     steps: int
-    """All that were seen."""
+    """Timed ones, from one mark to the next."""
     steady_steps: int
     startup_steps: int
     profiled_steps: int
@@ -38,6 +38,8 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_s: float | None
     samples_by: str | None
     """How samples were inferred."""
+    loop_cores: float | None
+    """CPU time of the loop's thread over time: 1 is a core kept busy."""
     input_wait: float | None
     """Part of the steady steps in which the loop waited for its data loader; null where it has none."""
 
@@ -98,7 +100,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """As a shell sees it; null: not known."""
     signal: int | None
     ended: str
-    """`ended`, `failed`, `interrupted`, `killed` or `unknown`."""
+    """`ended`, `failed`, `interrupted`, `killed`, `running` or `unknown`."""
     processes: list[ProcessInfo]
     throughput: Throughput | None
     """Of the first rank; null where no steps were seen."""

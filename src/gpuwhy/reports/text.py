@@ -7,6 +7,7 @@ lose their control characters.
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -302,12 +303,17 @@ def _about(report: model.Report, width: int) -> str:
     names = sorted({name or "GPU not named" for name in report.source.devices})
     devices = f" · {clean(', '.join(names))}" if names else ""
     if report.run is not None:
-        what, about = clean(" ".join(report.run.command)), f"{devices} · {clean(report.run.folder)}"
+        what, about = clean(_command(report.run.command)), f"{devices} · {clean(report.run.folder)}"
         return shorten(what, max(width - len(about), 20)) + about
     files = report.source.files
     about = f" · PyTorch profile ({report.source.era}){devices}"
     what = clean(files[0]) if len(files) == 1 else f"{len(files)} files"
     return _tail(what, max(width - len(about), 10)) + about
+
+
+def _command(words: list[str]) -> str:
+    """A command as one would type it, its program without the folder."""
+    return shlex.join([words[0].rsplit("/", 1)[-1], *words[1:]]) if words else ""
 
 
 def _label(report: model.Report, device: model.DeviceReport) -> str:

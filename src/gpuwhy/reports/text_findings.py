@@ -102,5 +102,7 @@ def details(report: model.Report) -> Iterator[Line]:
         for mend in finding.mends:
             more = f", {mend.samples:,.0f} times the samples a step" if mend.samples != 1 else ""
             yield "mend", f"→ {mend.id}: {mend.text}{more}", ""
+            if mend.code and report.replay is None:  # else the head of the report shows it
+                yield "code", mend.code, ""
             yield "more", f"  a step of {ms(mend.step_after_ns.mid)} ms, time a sample", _ratio(mend.after_over_before)
         yield "told", f"refuted by: {finding.refuted_by}", ""

@@ -13,7 +13,7 @@ from gpuwhy.run.counters import GpuSummary
 LEAST_SHARE = 0.005
 
 PHASES = {
-    "start_up/before_python": "until Python started",
+    "start_up/before_python": "until the probe was loaded",
     "start_up/before_torch": "the program's start, before torch",
     "start_up/import_torch": "importing torch",
     "start_up/set_up": "from there to the first step",
@@ -44,23 +44,35 @@ def headline(report: model.Report) -> Iterator[Line]:
         yield "row", _how(run), ""
         return
     if of.samples_per_s is not None:
-        yield "row", f"samples a second ({of.samples_by})", number(of.samples_per_s)
+        yield "row", "samples a second", number(of.samples_per_s)
+        yield "more", f"counted by {of.samples_by}", ""
     if of.tokens_per_s is not None:
         yield "row", "tokens a second", number(of.tokens_per_s)
-    yield "row", f"steps a second (told by: {of.steps_by})", number(of.steps_per_s)
-    yield "row", f"ms a step, on the {of.clock}'s clock: mean (median, 10th to 90th percentile)", _spread(of)
+    yield "row", "steps a second", number(of.steps_per_s)
     if of.by_time:
         low, high = number(min(of.by_time)), number(max(of.by_time))
-        yield "row", "slowest to fastest twentieth of that time, steps a second", f"{low} to {high}"
+        yield "more", "over time, in twentieths: the slowest and the fastest", f"{low} and {high}"
+    step = of.step_ns
+    yield "row", f"ms a step, on the {of.clock}'s clock", ms(step.mean)
+    yield "more", "median, 10th to 90th percentile", f"{ms(step.median)}, {ms(step.p10)} to {ms(step.p90)}"
     if of.input_wait is not None:
-        yield "row", "of these steps the loop waited for its data loader", f"{100 * of.input_wait:.1f} %"
+        yield "row", "of that in the data loader", f"{100 * of.input_wait:.1f} %"
+    yield "note", _which(of), ""
+    yield "note", _how(run), ""
+
+
+def _which(of: Throughput) -> str:
+    """Which steps these figures are of."""
     apart = [
         f"{of.startup_steps} of start-up" if of.startup_steps else "",
         f"{of.profiled_steps} with gpuwhy's profiler" if of.profiled_steps else "",
     ]
     left = " and ".join(filter(None, apart))
-    yield "row", f"of {of.steady_steps:,} of {of.steps:,} steps" + (f", without {left}" if left else ""), ""
-    yield "row", _how(run), ""
+    without = f", without {left}" if left else ""
+    return (
+        f"{of.steady_steps:,} of {of.steps:,} steps that were timed, told by: {of.steps_by}{without}; pauses between "
+        f"steps count, evaluation does not"
+    )
 
 
 def counters(report: model.Report) -> Iterator[Line]:
@@ -99,11 +111,6 @@ def _electric(gpu: GpuSummary, who: str) -> Iterator[Line]:
         yield "note", f"{who}clocks held down by {reason} in {100 * share:.0f} % of the samples", ""
 
 
-def _spread(of: Throughput) -> str:
-    step = of.step_ns
-    return f"{ms(step.mean)} ({ms(step.median)}, {ms(step.p10)} to {ms(step.p90)})"
-
-
 def _how(run: RunInfo) -> str:
     took = f"{run.wall_ns / 1e9:,.1f} s in all"
     ended = {
@@ -111,6 +118,7 @@ def _how(run: RunInfo) -> str:
         "failed": f", ended with status {run.exit_status}",
         "interrupted": ", interrupted",
         "killed": f", killed by signal {run.signal}",
+        "running": " so far, still running",
         "unknown": ", how it ended is not known",
     }
     return took + ended[run.ended]
@@ -135,6 +143,8 @@ def ledger(report: model.Report) -> Iterator[Line]:
     for one in run.compilations:
         again = f", again because: {one.reason}" if one.reason else ""
         yield "note", f"compiled {one.count} × {one.function} in {one.ns / 1e9:.1f} s{again}", ""
+    for item in report.withheld if not report.devices else ():
+        yield "note", f"no {item.what}: {item.why}", ""
     for problem in run.problems:
         yield "note", problem, ""
     for process in run.processes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +64,9 @@ def explain_run(path: Path, asked: Asked | None = None, on_progress: Progress | 
         wall_ns=ended - run.begun_ns,
         exit_status=run.exit_status,
         signal=run.signal,
-        ended=_how(run),
+        ended=_how(run, path),
         processes=[_process(journal, path) for journal in ([one for one, _ in watched] or read[:1])],
-        throughput=throughput([steps for _, steps in watched]) if watched else None,
+        throughput=throughput([steps for _, steps in watched], seen[0].loop_cores) if watched else None,
         ledger=phases(about, first[1] if first else None, run.begun_ns, ended),
         gpus=_gpus(seen),
         memory=_memory(first[0]) if first else None,
@@ -75,6 +75,11 @@ def explain_run(path: Path, asked: Asked | None = None, on_progress: Progress | 
     )
     found = [finding for one in seen for finding in rules.findings(one)]
     explained, why = _profiles(path, watched, asked or Asked(), on_progress)
+    if explained is None and asked is not None and replace(asked, top=3) != Asked():
+        raise GpuwhyError(
+            f"{path}: {why or 'this run has no profile'}, and what was asked is of a profile",
+            hint=f"gpuwhy explain {path}, without further options",
+        )
     return joined(explained, info, found) if explained is not None else without_profile(info, found, why)
 
 
@@ -101,16 +106,15 @@ def _end(run: folders.RunFile, read: Sequence[Journal]) -> int:
     return max([*last, run.begun_ns + 1])
 
 
-def _how(run: folders.RunFile) -> str:
+def _how(run: folders.RunFile, path: Path) -> str:
     if run.exit_status is None:
-        return "unknown"
+        return "running" if (path / "socket").exists() else "unknown"
     if run.signal is not None:
         return "interrupted" if run.signal == signal.SIGINT else "killed"
     return "failed" if run.exit_status else "ended"
 
 
 def _process(journal: Journal, path: Path) -> ProcessInfo:
-    steps = journal.noted("end")
     torch = journal.noted("torch")
     notes = [f"the probe switched itself off: {note.get('error')}" for note in journal.noted("failed")]
     notes += [f"no profile was recorded: {note.get('why')}" for note in journal.noted("aside")]
@@ -118,11 +122,17 @@ def _process(journal: Journal, path: Path) -> ProcessInfo:
     return ProcessInfo(
         pid=journal.pid,
         rank=journal.rank,
-        steps=int(steps[-1].get("steps") or 0) if steps else len(journal.steps),
+        steps=_marks(journal),
         torch=str(torch[0].get("version")) if torch else None,
         profiles=[str(note.get("file")) for note in journal.noted("profile") if _there(path, note) is not None],
         notes=notes + ([journal.damage] if journal.damage else []),
     )
+
+
+def _marks(journal: Journal) -> int:
+    """Steps that the anchor told which tells them at the end."""
+    first = [note["step"] for note in journal.noted("anchor") if isinstance(note.get("step"), int)]
+    return max(len(journal.steps) - first[-1], 0) if first else len(journal.steps)
 
 
 def _problems(path: Path, run: folders.RunFile) -> list[str]:

@@ -79,7 +79,7 @@ def _sentence(finding: FindingInfo) -> str:
 def without_profile(run: RunInfo, found: Sequence[FindingInfo], why: str | None) -> model.Report:
     """A report of what the probe and the counters told, where no profile was recorded or none is of use."""
     findings = _sifted(found)
-    withheld = [model.Withheld(what="ledger of the device", why=why or "no profile was recorded")]
+    withheld = [model.Withheld(what="ledger of the device", why=why or _unprofiled(run))]
     return model.Report(
         gpuwhy=__version__,
         source=model.SourceInfo(format="run", era="", files=[], devices=[], ranks=[], events=0),
@@ -95,6 +95,10 @@ def without_profile(run: RunInfo, found: Sequence[FindingInfo], why: str | None)
         withheld=withheld,
         run=run,
     )
+
+
+def _unprofiled(run: RunInfo) -> str:
+    return "no profile was recorded" + ("" if run.gpus else ", because no GPU was used")
 
 
 def _step(run: RunInfo) -> model.StepInfo:
@@ -118,13 +122,12 @@ def _verdict(run: RunInfo, findings: Sequence[FindingInfo], why: str | None) -> 
         return model.Verdict(text=f"No verdict: {told}.", healthy=None, cause=None)
     text = f"{_sentence(findings[0])} " if findings else ""
     if not run.gpus and of.clock == "host":
-        waits = of.input_wait or 0.0
-        text += (
-            f"No GPU was used: {100 * waits:.0f} % of a step is waiting for the data loader, the rest is computing on "
-            f"the host. A GPU could take over that rest, and none of the waiting."
-            if of.input_wait is not None
-            else "No GPU was used: all of a step is computing on the host, and a GPU could take it over."
-        )
+        parts = [
+            f"{100 * of.input_wait:.0f} % of a step passes in the data loader" if of.input_wait is not None else "",
+            f"the loop's thread computes {100 * of.loop_cores:.0f} % of the time" if of.loop_cores is not None else "",
+        ]
+        told = ", ".join(filter(None, parts)) or "how much of a step is computing is not known"
+        text += f"No GPU was used: {told}. A GPU could take over what torch's operators compute, and nothing else."
     else:
         text += f"Where the GPU's time went is not told: {why or 'no profile was recorded'}."
     cause = findings[0].cause if findings else None

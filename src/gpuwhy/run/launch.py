@@ -1,7 +1,7 @@
 """Starts the program with the probe, waits for it, and is to its caller what the program itself would be.
 
 The program inherits the terminal, standard input, output and error, and the process group. Signals that reach only
-gpuwhy are passed on; those that the terminal sends to all (Ctrl-C) are not sent twice.
+gpuwhy are passed on; those that went to the whole group (Ctrl-C, `timeout`) are not sent twice (`witness.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpuwhy.errors import GpuwhyError
+from gpuwhy.run.witness import Witness
 
 FOLDER = "GPUWHY_RUN"
 """As in `probe/__init__.py`, which is not imported here."""
@@ -37,16 +38,20 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def holding_signals() -> Iterator[set[int]]:
-    """Signals that are for the program wait from here on for `wait`: none ends gpuwhy before the program has it."""
+def holding_signals() -> Iterator[tuple[set[int], Witness | None]]:
+    """Signals that are for the program wait from here on for `wait`: none ends gpuwhy before the program has it.
+
+    Yields which signals were blocked before, and who tells whether one went to the whole process group.
+    """
     if not hasattr(signal, "sigtimedwait"):
-        yield set()
+        yield set(), None
         return
     passed = {getattr(signal, name) for name in PASSED_ON}
     passed = {number for number in passed if signal.getsignal(number) is not signal.SIG_IGN}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, passed | {signal.SIGCHLD})
     try:
-        yield set(before)
+        with Witness(passed) as witness:
+            yield set(before), witness
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -71,7 +76,7 @@ def start(command: list[str], folder: Path, mask: set[int]) -> subprocess.Popen[
         raise GpuwhyError(f"{command[0]}: cannot be started: {error}", exit_code=126) from None
 
 
-def wait(process: subprocess.Popen[bytes]) -> int:
+def wait(process: subprocess.Popen[bytes], witness: Witness | None) -> int:
     """Wait until the program has ended, and pass signals on; its return code, negative for a signal."""
     if not hasattr(signal, "sigtimedwait"):
         return _wait_simply(process)
@@ -80,7 +85,7 @@ def wait(process: subprocess.Popen[bytes]) -> int:
         got = signal.sigtimedwait(passed | {signal.SIGCHLD}, LOOK_S)
         if got is None or got.si_signo == signal.SIGCHLD or got.si_code == FROM_TERMINAL:
             continue
-        if process.poll() is None:
+        if process.poll() is None and not (witness is not None and witness.has_seen(got.si_signo)):
             process.send_signal(got.si_signo)
     return process.returncode
 

@@ -55,6 +55,12 @@ class Seen:
         tid = told[-1].get("tid") if told else None
         return tid if isinstance(tid, int) else None
 
+    @property
+    def loop_cores(self) -> float | None:
+        """CPU time of the loop's thread over time."""
+        threads = self.process.threads if self.process is not None else None
+        return next((thread.cores for thread in threads or [] if thread.tid == self.tid), None)
+
     @cached_property
     def step_ns(self) -> float:
         """A steady step, on average."""

@@ -22,7 +22,7 @@ STRETCHES, LEAST = 20, 40
 """Throughput over time is told for so many stretches, of at least so many steps together."""
 
 
-def throughput(ranks: Sequence[Steps]) -> Throughput:
+def throughput(ranks: Sequence[Steps], loop_cores: float | None = None) -> Throughput:
     """Of the first rank; samples and tokens of all."""
     first = ranks[0]
     steady = first.steady if first.steady.any() else ~first.profiled if (~first.profiled).any() else first.steady | True
@@ -45,6 +45,7 @@ def throughput(ranks: Sequence[Steps]) -> Throughput:
         samples_per_s=samples,
         tokens_per_s=tokens,
         samples_by=first.how_samples,
+        loop_cores=loop_cores,
         input_wait=float(first.waited_ns[steady].sum() / first.host_ns[steady].sum())
         if first.waited_ns.any()
         else None,

@@ -17,7 +17,7 @@ def collections(seen: Seen) -> FindingInfo | None:
         "collection",
         "garbage_collection",
         "Python's garbage collection holds up the loop",
-        "a loop as slow after gc.disable()",
+        "a loop as slow after gc.disable(), and without calls of gc.collect()",
         (
             "gc_off_loop",
             "collect between epochs, not in the loop",

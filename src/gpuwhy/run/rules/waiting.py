@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 from gpuwhy.reports.findings_model import FindingInfo, Interval
 from gpuwhy.run.seen import Seen
 
 AHEAD = 1.05
 """A device that takes so many times as long as the host is still at work when the host waits: that costs nothing."""
+
+
+def _enough(own: float) -> int:
+    """Workers that make a batch in the time that is left of a step, if the loop makes them in this part of it now."""
+    return math.ceil(own / max(1 - own, 0.01)) + 1
 
 
 def input_wait(seen: Seen) -> FindingInfo | None:
@@ -30,8 +37,10 @@ def input_wait(seen: Seen) -> FindingInfo | None:
         "a step that is as long with batches made beforehand",
         (
             "loader_workers",
-            "let (more) worker processes make the batches, each with a core of its own",
-            "DataLoader(..., num_workers=…, pin_memory=True, persistent_workers=True)",
+            f"let {'worker' if workers == 0 else 'more worker'} processes make the batches, each with a core of its "
+            f"own: at best the waiting is gone",
+            f"DataLoader(..., num_workers={_enough(own) if workers == 0 else '…'}, pin_memory=True, "
+            f"persistent_workers=True)",
         ),
         Interval(low=1 - own, mid=1 - own, high=1 - own / 2),
     )
