@@ -349,7 +349,7 @@ def test_signals_to_the_group_and_to_gpuwhy_in_turns_all_arrive(tmp_path: Path) 
     assert told.split() == ["SIGUSR1"] * 4
 
 
-def test_nothing_of_gpuwhy_is_left_when_it_has_ended(tmp_path: Path) -> None:
+def test_whatever_stands_beside_the_program_ends_with_what_started_it(tmp_path: Path) -> None:
     process = counting(tmp_path, start_new_session=True)
     process.kill()  # gpuwhy alone: the program goes on, and whatever gpuwhy had beside it ends
     process.wait(timeout=20)

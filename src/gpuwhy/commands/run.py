@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -148,14 +149,16 @@ def _watched(command: list[str], place: Path, about: RunFile, again_s: float) ->
     with launch.holding_signals() as (before, witness):
         process = launch.start(command, place, before)
         about.pid = process.pid
-        write(place, about)
+        with suppress(OSError):  # the program goes on, whatever becomes of the folder
+            write(place, about)
         with Supervisor(place, process.pid, again_s) as beside:
             returncode = launch.wait(process, witness)
             about.ended_ns = time.monotonic_ns()
     about.problem = beside.problem
     about.exit_status = returncode if returncode >= 0 else 128 - returncode
     about.signal = -returncode if returncode < 0 else None
-    write(place, about)
+    with suppress(OSError):
+        write(place, about)
     return returncode
 
 

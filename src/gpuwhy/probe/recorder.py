@@ -163,9 +163,16 @@ class Recorder:
             name = type(which).__name__ if which is not None else None
             thread, tid = self.thread & 0xFFFFFFFF, threading.get_native_id()
             self.journal.note("anchor", kind=anchor, what=name, step=self.first, thread=thread, tid=tid)
+            self._note_rank()
             self.others_most = self.others = 0
             self.profiling.restart()
             self.due = 0
+
+    def _note_rank(self) -> None:
+        """Which rank this process has taken; one that was started as a rank says so by its environment."""
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            self.journal.note("rank", rank=str(distributed.get_rank()), world_size=str(distributed.get_world_size()))
 
     def _tend(self, now: int) -> None:
         """What is not done at every step."""

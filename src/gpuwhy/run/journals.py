@@ -53,8 +53,8 @@ class Journal:
 
     @property
     def rank(self) -> int | None:
-        """The rank that the process was started as."""
-        told = next(iter(self.noted("process")), {}).get("rank")
+        """The rank that the process was started as, or took."""
+        told = next(iter(self.noted("rank") or self.noted("process")), {}).get("rank")
         return int(told) if isinstance(told, str) and told.isdecimal() and len(told) < 8 else None
 
 

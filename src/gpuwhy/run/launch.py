@@ -22,7 +22,7 @@ LOOK_S = 0.5
 """So often is looked whether the program is there, should a signal have been missed."""
 FROM_TERMINAL = 0x80
 """`si_code` of a signal that the kernel sent: the terminal's interrupt goes to the whole foreground group."""
-PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT")
+PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGWINCH", "SIGCONT")
 
 
 def environment(folder: Path) -> dict[str, str]:

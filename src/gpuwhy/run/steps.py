@@ -24,6 +24,8 @@ STARTUP_RATIO, STARTUP_MOST = 2.0, 0.25
 STARTUP_STEPS = 20
 AFTER_PROFILE = 1
 """Steps after a profile that still feel it."""
+AGREE = 0.9
+"""Part of the steps that must have as many samples for the others to be taken to have as many."""
 SPIKE = 2.0
 """A steady step of more than so many medians is a spike."""
 MOST_SAMPLES = 1 << 40
@@ -248,9 +250,12 @@ def _summed(values: Ns, at: Ns, count: int) -> Ns:
 
 
 def _filled(values: Ns) -> Ns:
-    """Steps of which nothing was seen have what the others have, if those agree."""
-    known = unique(values[values >= 0])
-    return np.where(values < 0, known[0], values) if len(known) == 1 else values
+    """Steps of which nothing was seen have what nearly all others have, if there is such a number."""
+    known = np.sort(values[values >= 0])
+    if not len(known):
+        return values
+    usual = known[len(known) // 2]
+    return np.where(values < 0, usual, values) if (known == usual).mean() >= AGREE else values
 
 
 def _generated(journal: Journal, edge: Ns) -> Ns:
