@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.arrays import by_value, quantiles, unique
+from gpuwhy.arrays import by_value, quantiles
 from gpuwhy.intervals import ranges, running_end
 from gpuwhy.probe import format as kinds
 from gpuwhy.run.journals import MOST, Journal
