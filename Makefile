@@ -32,7 +32,7 @@ test: $(VENV)/.installed-test ## run all tests
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-torch: $(VENV)/.installed-torch ## install the one torch that some tests are held against, and run those
-	$(BIN)/python -m pytest $(PARALLEL) $(TORCH_TESTS) $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto $(TORCH_TESTS) $(ARGS)
 
 check: lint format-check types test ## all that CI runs on the code: lint, format, types, tests
 

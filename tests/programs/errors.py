@@ -1,5 +1,6 @@
 """Errors from everywhere that the probe is around, before and after the first step of an optimizer."""
 
+import gc
 import traceback
 import warnings
 from collections.abc import Callable
@@ -49,6 +50,7 @@ def told(function: Callable[..., object], *arguments: object) -> None:
 def all_of_them(optimizer: torch.optim.Optimizer) -> None:
     told(load, 0)
     told(load, 1)
+    gc.collect()  # else it is a matter of chance whether a later worker finds this one's loader, and complains
     told(nn.Sequential(nn.Identity(), nn.Sequential(Failing())), torch.zeros(2))
     told(model(), torch.zeros(2, 3))
     told(torch.save, Unsaved(), "unsaved.pt")

@@ -47,7 +47,7 @@ def watch_imports(recorder: Recorder) -> None:
             recorder.guard(hook, recorder, module)
     sys.meta_path.insert(0, Watch(recorder))
     recorder.collections.watch()
-    atexit.register(recorder.guard, recorder.finish)
+    atexit.register(recorder.end)
 
 
 class Watch(MetaPathFinder):
@@ -61,7 +61,7 @@ class Watch(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The module's own spec, whose loader tells when it is done."""
-        if self.asking or (fullname != "torch" and fullname not in HOOKS) or self.recorder.off:
+        if self.asking or (fullname != "torch" and fullname not in HOOKS) or not self.recorder.is_watching:
             return None
         self.asking = True
         try:

@@ -42,23 +42,35 @@ class Recorder:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.off = False
+        self.off = self.forked = False
         self.options = _options(folder)
         self.collections = Collections()
         self.home = get_ident()
         """The thread that imported torch."""
         self._begin()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=lambda: self.guard(self._forked))
+            os.register_at_fork(after_in_child=self._rest)
 
     def reopen(self, folder: str) -> None:
         """Begin anew, in another folder."""
-        self.folder, self.options, self.off = folder, _options(folder), False
+        self.folder, self.options, self.off, self.forked = folder, _options(folder), False, False
         self._begin()
         self.journal.note("begin")
 
-    def _forked(self) -> None:
-        """In the child of a fork: what it inherits is its parent's, and so are the files."""
+    @property
+    def is_watching(self) -> bool:
+        """Whether the program is watched, or will be as soon as it does something."""
+        return self.forked or not self.off
+
+    def _rest(self) -> None:
+        """In the child of a fork nothing is done, and nothing made, until the child does something of interest: what is
+        made can make Python collect garbage, and the parent's garbage complains in a child.
+        """
+        self.forked, self.off = self.is_watching, True
+
+    def _wake(self) -> None:
+        """As the child of a fork: what it inherits is its parent's, and so are the files."""
+        self.forked = self.off = False
         before = self.profiling
         self._begin()
         self.profiling.inherit(before)
@@ -90,9 +102,11 @@ class Recorder:
 
     def guard(self, function: Callable[..., object], *arguments: Any) -> None:
         """Run a function of the probe. A failure of its own switches the probe off; the program does not see it."""
-        if self.off:
+        if self.off and not self.forked:
             return
         try:
+            if self.forked:
+                self._wake()
             function(*arguments)
         except BaseException as error:
             if not isinstance(error, Exception) or not _own(error):
@@ -207,8 +221,13 @@ class Recorder:
         if counted:
             self.journal.note("memory", **counted)
 
+    def end(self) -> None:
+        """The program ends in an orderly way; a forked child that did nothing has nothing to tell."""
+        if not self.forked:
+            self.guard(self.finish)
+
     def finish(self) -> None:
-        """The program ends in an orderly way."""
+        """Write what there is."""
         self.profiling.give_up()
         self.device.drain()
         if self.anchor:
