@@ -93,26 +93,22 @@ def test_without_arguments_help_is_shown(run: Run) -> None:
     assert "explain" in out + err
 
 
-@pytest.mark.parametrize("verb", ["run", "profile"])
-def test_help_fits_a_terminal_and_has_examples_and_exit_statuses(
-    run: Run, monkeypatch: pytest.MonkeyPatch, verb: str
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        ("explain", ["--json"]),
+        ("demo", ["--json"]),
+        ("run", ["Examples:", "Exit status:"]),
+        ("profile", ["Examples:", "Exit status:"]),
+    ],
+)
+def test_help_of_a_verb_fits_a_terminal_and_says_what_there_is(
+    run: Run, monkeypatch: pytest.MonkeyPatch, verb: str, words: list[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = run(verb, "--help")
     assert code == 0
-    assert "Examples:" in out
-    assert "Exit status:" in out
-    assert all(len(line) <= 80 for line in out.splitlines())
-
-
-@pytest.mark.parametrize("verb", ["explain", "demo"])
-def test_help_of_a_verb_fits_a_terminal_and_says_each_option(
-    run: Run, monkeypatch: pytest.MonkeyPatch, verb: str
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    code, out, _ = run(verb, "--help")
-    assert code == 0
-    assert "--json" in out
+    assert all(word in out for word in words)
     assert all(len(line) <= 80 for line in out.splitlines())
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuwhy.commands.options import Color
+from gpuwhy.commands.options import Color, with_epilog
 from gpuwhy.errors import GpuwhyError
 
 if TYPE_CHECKING:
@@ -190,4 +190,4 @@ def _console(output: str | None, color: bool | None) -> tuple[StringIO, Console]
     )
 
 
-ceilings.__doc__ = f"{ceilings.__doc__}\n\n\b\n" + EPILOG.replace("\n\n", "\n") if ceilings.__doc__ else EPILOG
+ceilings.__doc__ = with_epilog(ceilings.__doc__, EPILOG)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gpuwhy.commands.options import AsJson, Color, Output
+from gpuwhy.commands.options import AsJson, Color, Output, with_epilog
 from gpuwhy.errors import GpuwhyError
 
 EPILOG = """Examples:
@@ -174,4 +174,4 @@ def _ns(number: str, unit: str) -> int:
     return round(Decimal(number) * UNITS[unit])
 
 
-explain.__doc__ = f"{explain.__doc__}\n\n\b\n" + EPILOG.replace("\n\n", "\n") if explain.__doc__ else EPILOG
+explain.__doc__ = with_epilog(explain.__doc__, EPILOG)

@@ -11,3 +11,9 @@ Output = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", he
 Color = Annotated[
     bool | None, typer.Option("--color/--no-color", help="Colours; by default where the output is a terminal.")
 ]
+
+
+def with_epilog(text: str | None, epilog: str) -> str:
+    """A verb's help: what it does, then examples and exit statuses, each on a line of its own."""
+    lines = epilog.replace("\n\n", "\n")
+    return f"{text}\n\n\b\n{lines}" if text else epilog

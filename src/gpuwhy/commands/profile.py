@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from gpuwhy.commands.options import with_epilog
 from gpuwhy.errors import GpuwhyError
 
 EPILOG = """Examples:
@@ -82,4 +83,4 @@ def _ask(folder: Path) -> None:
         ) from None
 
 
-profile.__doc__ = f"{profile.__doc__}\n\n\b\n" + EPILOG.replace("\n\n", "\n") if profile.__doc__ else EPILOG
+profile.__doc__ = with_epilog(profile.__doc__, EPILOG)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from gpuwhy.commands.options import Color
+from gpuwhy.commands.options import Color, with_epilog
 from gpuwhy.errors import GpuwhyError
 
 if TYPE_CHECKING:
@@ -214,4 +214,4 @@ def _remove(place: Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
 
 
-run.__doc__ = f"{run.__doc__}\n\n\b\n" + EPILOG.replace("\n\n", "\n") if run.__doc__ else EPILOG
+run.__doc__ = with_epilog(run.__doc__, EPILOG)

@@ -10,7 +10,7 @@ import numpy as np
 from gpuwhy.findings.base import WORTH
 from gpuwhy.reports.findings_model import FindingInfo, Interval, IntervalNs, MendInfo
 from gpuwhy.reports.words import ms
-from gpuwhy.run.counters import GpuSummary, ProcessSummary, Summary
+from gpuwhy.run.counters import GpuSummary, ProcessSummary, Summary, ThreadSummary
 from gpuwhy.run.journals import Journal
 from gpuwhy.run.spans import Spans, covered, joined, spans_of
 from gpuwhy.run.steps import Steps, in_thread
@@ -56,10 +56,10 @@ class Seen:
         return tid if isinstance(tid, int) else None
 
     @property
-    def loop_cores(self) -> float | None:
-        """CPU time of the loop's thread over time."""
+    def loop(self) -> ThreadSummary | None:
+        """The thread of the loop."""
         threads = self.process.threads if self.process is not None else None
-        return next((thread.cores for thread in threads or [] if thread.tid == self.tid), None)
+        return next((thread for thread in threads or [] if thread.tid == self.tid), None)
 
     @cached_property
     def step_ns(self) -> float:

@@ -106,9 +106,9 @@ def steps_of(journal: Journal) -> Steps | None:
         return None
     number = np.arange(first, first + len(edge) - 1)
     profiled, (device, lumped) = _profiled(journal, edge), _device(journal, number)
-    samples, tokens, how = _work(journal, edge, thread, anchor)
-    loads = spans_of(in_thread(journal.of(kinds.LOADER), thread))
-    evaluation = joined(evaluations(journal, anchor, edge, int(edge[-1])))
+    evaluated = evaluations(journal, anchor, edge, int(edge[-1]))
+    samples, tokens, how = _work(journal, edge, thread, anchor, evaluated)
+    loads, evaluation = joined(spans_of(in_thread(journal.of(kinds.LOADER), thread))), joined(evaluated)
     return Steps(
         anchor=anchor,
         thread=thread,
@@ -121,7 +121,7 @@ def steps_of(journal: Journal) -> Steps | None:
         evaluating_ns=covered(edge, evaluation),
         samples=samples,
         tokens=tokens,
-        waited_ns=covered(edge, joined(loads)) - covered(edge, common(joined(loads), evaluation)),
+        waited_ns=covered(edge, loads) - covered(edge, common(loads, evaluation)),
         how_samples=how,
     )
 
@@ -202,24 +202,24 @@ def _startup(length: Ns, profiled: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return found
 
 
-def _work(journal: Journal, edge: Ns, thread: int, anchor: int) -> tuple[Ns, Ns, str | None]:
+def _work(journal: Journal, edge: Ns, thread: int, anchor: int, evaluated: Spans) -> tuple[Ns, Ns, str | None]:
     """Samples and tokens of each step, and how samples were found."""
     if anchor == kinds.TOKEN:
         return np.full(len(edge) - 1, -1, np.int64), _generated(journal, edge), None
-    of, at, inside, how = _batches(journal, edge, thread, anchor)
+    of, at, inside, how = _batches(journal, edge, thread, anchor, evaluated)
     samples, tokens = (_summed(of[name][inside], at, len(edge) - 1) for name in ("value", "more"))
     return samples, tokens, how if (samples >= 0).any() else None
 
 
 def _batches(
-    journal: Journal, edge: Ns, thread: int, anchor: int
+    journal: Journal, edge: Ns, thread: int, anchor: int, evaluated: Spans
 ) -> tuple[NDArray[Any], Ns, NDArray[np.bool_], str | None]:
     """Records that tell samples, the steps of those inside of any, which those are, and how they tell."""
     calls = journal.of(kinds.FORWARD)
     told = calls[calls["detail"] == kinds.USER]
     if len(told):
         return told, *_place(edge, told["start"] - 1), "gpuwhy.step(samples=…)"
-    loads = _training(journal, in_thread(journal.of(kinds.LOADER), thread), anchor, edge)
+    loads = _training(in_thread(journal.of(kinds.LOADER), thread), evaluated)
     at, inside = _place(edge, loads["end"])
     if np.count_nonzero(loads["value"][inside] >= 0) >= (len(edge) - 1) / 2:
         return loads, at, inside, "the first dimension of what the data loader gave"
@@ -232,11 +232,10 @@ def _batches(
     return calls, *_place(edge, calls["start"]), how
 
 
-def _training(journal: Journal, loads: NDArray[Any], anchor: int, edge: Ns) -> NDArray[Any]:
+def _training(loads: NDArray[Any], evaluated: Spans) -> NDArray[Any]:
     """Batches that did not come while a model was evaluated: nothing is learnt from those."""
-    spans = evaluations(journal, anchor, edge, int(edge[-1]))
-    row = np.searchsorted(spans[:, 0], loads["end"], side="right") - 1
-    ends = np.append(spans[:, 1], -1)[row]  # row -1: before any
+    row = np.searchsorted(evaluated[:, 0], loads["end"], side="right") - 1
+    ends = np.append(evaluated[:, 1], -1)[row]  # row -1: before any
     found: NDArray[Any] = loads[loads["end"] > ends]
     return found
 

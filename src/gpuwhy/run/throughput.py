@@ -10,6 +10,7 @@ import numpy as np
 from gpuwhy.arrays import quantiles, unique
 from gpuwhy.probe import format as kinds
 from gpuwhy.reports.run_model import Figures, Throughput
+from gpuwhy.run.counters import ThreadSummary
 from gpuwhy.run.journals import Journal
 from gpuwhy.run.spans import covered, joined, spans_of
 from gpuwhy.run.steps import Steps, evaluations
@@ -22,8 +23,8 @@ STRETCHES, LEAST = 20, 40
 """Throughput over time is told for so many stretches, of at least so many steps together."""
 
 
-def throughput(ranks: Sequence[Steps], loop_cores: float | None = None) -> Throughput:
-    """Of the first rank; samples and tokens of all."""
+def throughput(ranks: Sequence[Steps], loop: ThreadSummary | None = None) -> Throughput:
+    """Of the first rank, whose loop runs in this thread; samples and tokens of all."""
     first = ranks[0]
     steady = first.steady if first.steady.any() else ~first.profiled if (~first.profiled).any() else first.steady | True
     length = first.length[steady].astype(np.float64)
@@ -45,7 +46,7 @@ def throughput(ranks: Sequence[Steps], loop_cores: float | None = None) -> Throu
         samples_per_s=samples,
         tokens_per_s=tokens,
         samples_by=first.how_samples,
-        loop_cores=loop_cores,
+        loop_cores=loop.cores if loop is not None else None,
         input_wait=float(first.waited_ns[steady].sum() / first.host_ns[steady].sum())
         if first.waited_ns.any()
         else None,

@@ -24,7 +24,7 @@ def busy_thread(seen: Seen) -> FindingInfo | None:
         return None
     took = lock[:, 1] - lock[:, 0]
     late = float((took >= LONG_NS).mean())
-    others, own = _threads(seen)
+    others, own = _others(seen), seen.loop
     if late < OFTEN or not others or own is None or own.cores is None:
         return None
     used = sum(thread.cores or 0.0 for thread, _ in others)
@@ -55,12 +55,9 @@ def busy_thread(seen: Seen) -> FindingInfo | None:
     )
 
 
-def _threads(seen: Seen) -> tuple[list[tuple[ThreadSummary, str]], ThreadSummary | None]:
-    """The other Python threads with their names, and the loop's own."""
-    process = seen.process
-    if process is None or process.threads is None:
-        return [], None
+def _others(seen: Seen) -> list[tuple[ThreadSummary, str]]:
+    """The other Python threads, with their names."""
+    threads = seen.process.threads if seen.process is not None else None
     names = {note.get("tid"): str(note.get("name")) for note in seen.journal.noted("thread")}
     names.pop(seen.tid, None)
-    others = [(thread, names[thread.tid]) for thread in process.threads if thread.tid in names and thread.cores]
-    return others, next((thread for thread in process.threads if thread.tid == seen.tid), None)
+    return [(thread, names[thread.tid]) for thread in threads or [] if thread.tid in names and thread.cores]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gpuwhy.reports.findings_model import FindingInfo, Interval
 from gpuwhy.reports.words import counted
-from gpuwhy.run.counters import ThreadSummary
 from gpuwhy.run.seen import Seen
 
 WAITS = 0.1
@@ -17,7 +16,7 @@ THEIRS = 0.5
 
 def crowded_cores(seen: Seen) -> FindingInfo | None:
     """The loop waits for a core, though the program does not use those that it may."""
-    summary, loop = seen.summary, _loop(seen)
+    summary, loop = seen.summary, seen.loop
     if summary is None or summary.cores is None or loop is None or loop.wait is None or loop.wait < WAITS:
         return None
     used = sum(one.cores or 0.0 for one in summary.processes)
@@ -37,12 +36,6 @@ def crowded_cores(seen: Seen) -> FindingInfo | None:
     )
 
 
-def _loop(seen: Seen) -> ThreadSummary | None:
-    """The thread of the loop."""
-    threads = seen.process.threads if seen.process is not None else None
-    return next((thread for thread in threads or [] if thread.tid == seen.tid), None)
-
-
 def too_many_workers(seen: Seen) -> FindingInfo | None:
     """The loader has more workers than cores, and they, or the loop, wait for a core."""
     summary, process = seen.summary, seen.process
@@ -54,7 +47,7 @@ def too_many_workers(seen: Seen) -> FindingInfo | None:
     working = sum(one.cores or 0.0 for one in workers)
     if not count or count + 1 <= summary.cores or used < FULL * summary.cores or working < THEIRS * used:
         return None
-    loop = _loop(seen)
+    loop = seen.loop
     waits = loop.wait if loop is not None and loop.wait is not None else process.wait
     theirs = sum(one.wait or 0.0 for one in workers) / count
     if waits is None or max(waits, theirs) < WAITS:
