@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -153,11 +152,12 @@ def test_asking_where_no_run_is_says_so(tmp_path: Path) -> None:
 
 def test_a_run_whose_program_makes_no_steps_is_told_after_a_while(tmp_path: Path) -> None:
     """A run as `gpuwhy run` leaves it while it goes on, with a socket that answers."""
-    from gpuwhy.run.folder import make
+    from gpuwhy.run.folder import make, socket_address
 
     folder, _ = make(["train.py"], {}, str(tmp_path))
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(os.path.relpath(folder / "socket"))
+        with socket_address(folder) as address:
+            listening.bind(address)
         listening.listen()
         with subprocess.Popen(
             [sys.executable, "-m", "gpuwhy", "profile", str(folder), "--wait", "0.5"], stderr=subprocess.PIPE, text=True

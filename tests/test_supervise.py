@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import shutil
@@ -12,19 +13,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from journaling import MS, Process, at
 
 from gpuwhy.run import supervise
-from gpuwhy.run.folder import make
+from gpuwhy.run.folder import make, socket_address
 from gpuwhy.run.supervise import Speed, Supervisor, _forget_old, _latest_steps, rate_of
 from gpuwhy.run.watch import read
 
 S = 1_000
 """ms."""
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
 class Clock:
@@ -48,7 +52,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a run, by a path that is short enough for a socket."""
+    """The folder of a run."""
     monkeypatch.setattr(supervise, "EVERY_S", 0.02)
     monkeypatch.setattr(supervise, "find_gpus", lambda: (None, "none here"))
     folder, _ = make(["true"], {}, str(tmp_path / "runs"))
@@ -141,7 +145,9 @@ def test_asking_raises_the_number_that_probes_look_at(run: Path) -> None:
     assert (run / "control").stat().st_size == 8
 
 
-def test_whoever_connects_to_the_socket_is_answered_and_has_asked(run: Path) -> None:
+@pytest.mark.parametrize("name", ["run", pytest.param("x" * 120, marks=on_linux)])
+def test_whoever_connects_to_the_socket_is_answered_and_has_asked(name: str, run: Path, tmp_path: Path) -> None:
+    run = run.rename(tmp_path / name)
     control = as_probe(run)
     with Supervisor(run, os.getpid(), 600):
         assert eventually((run / "socket").exists)
@@ -149,22 +155,27 @@ def test_whoever_connects_to_the_socket_is_answered_and_has_asked(run: Path) -> 
         for number in (1, 2):
             with socket.socket(socket.AF_UNIX) as asking:
                 asking.settimeout(3)
-                asking.connect(str(run / "socket"))
+                with socket_address(run) as address:
+                    asking.connect(address)
                 assert asking.recv(100) == b"asked\n"
             assert eventually(lambda number=number: struct.unpack("<Q", control) == (number,))  # type: ignore[misc]
-        with socket.socket(socket.AF_UNIX) as rude:
-            rude.connect(str(run / "socket"))
+        with socket.socket(socket.AF_UNIX) as rude, socket_address(run) as address:
+            rude.connect(address)
         assert eventually(lambda: struct.unpack("<Q", control) == (3,))
     assert not (run / "socket").exists()
 
 
-def test_a_path_too_long_for_a_socket_costs_only_the_socket(run: Path, tmp_path: Path) -> None:
-    folder = tmp_path / ("x" * 120)
-    shutil.copytree(run, folder)
-    with Supervisor(folder, os.getpid(), 600) as supervisor:
-        assert eventually(lambda: len(read(folder / "counters.jsonl")[0]) > 2)
+def test_a_disk_that_takes_no_socket_costs_only_the_socket(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def refuse(folder: Path) -> Iterator[str]:
+        raise OSError(errno.EOPNOTSUPP, "no sockets here")
+        yield
+
+    monkeypatch.setattr(supervise, "socket_address", refuse)
+    with Supervisor(run, os.getpid(), 600) as supervisor:
+        assert eventually(lambda: len(read(run / "counters.jsonl")[0]) > 2)
     assert supervisor.problem is None
-    assert not (folder / "socket").exists()
+    assert not (run / "socket").exists()
 
 
 @pytest.mark.parametrize(("again_s", "asked"), [(0.0, True), (600.0, False)])

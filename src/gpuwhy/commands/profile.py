@@ -67,14 +67,15 @@ def _profiles(folder: Path) -> set[str]:
 
 
 def _ask(folder: Path) -> None:
-    from gpuwhy.run.folder import read
+    from gpuwhy.run.folder import read, socket_address
 
     if read(folder).ended_ns is not None:
         raise GpuwhyError(f"{folder}: this run has ended", hint=f"gpuwhy explain {folder}")
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
             asking.settimeout(10)
-            asking.connect(str(folder / "socket"))
+            with socket_address(folder) as address:
+                asking.connect(address)
             if not asking.recv(16):
                 raise OSError("no answer")
     except OSError as error:

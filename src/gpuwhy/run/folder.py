@@ -6,6 +6,7 @@ control          a number: how many profiles were asked for
 counters.jsonl   what the devices and processes did, sampled from outside (`watch.py`)
 processes/       the journals of the watched processes: records and notes
 profiles/        what torch's profiler recorded
+socket           answers who asks for another profile, while the program runs
 problems.txt     what went wrong before a probe could say it in its journal
 report.json      the report
 """
@@ -15,6 +16,8 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,9 @@ HOME = ".gpuwhy"
 CHUNK = 1 << 20
 KEPT = 3
 """Profiles of a process that are kept, the newest."""
+
+LONGEST_ADDRESS = 100
+"""Bytes of a Unix socket's address that every system takes (Linux 107, macOS 103)."""
 
 
 class RunFile(msgspec.Struct, kw_only=True):
@@ -141,3 +147,20 @@ def read(folder: Path) -> RunFile:
     if run.ended_ns is not None and run.ended_ns < run.begun_ns:
         raise GpuwhyError(f"{folder}: the run ended before it began: run.json is damaged")
     return run
+
+
+@contextmanager
+def socket_address(folder: Path) -> Iterator[str]:
+    """The address of a run's socket, for `bind` and `connect`; a folder may have a longer path than an address takes.
+
+    Raises OSError if the folder is not there.
+    """
+    plain = str(folder / "socket")
+    if len(os.fsencode(plain)) <= LONGEST_ADDRESS:
+        yield plain
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        yield f"/proc/self/fd/{opened}/socket"  # the same folder, named shortly (Linux)
+    finally:
+        os.close(opened)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gpuwhy.run.folder import KEPT
+from gpuwhy.run.folder import KEPT, socket_address
 from gpuwhy.run.gpus import find_gpus
 from gpuwhy.run.watch import Watch
 
@@ -61,7 +61,7 @@ class Supervisor:
 
     def _supervise(self) -> None:
         gpus, _ = find_gpus()
-        listening = _listen(self.folder / "socket")
+        listening = _listen(self.folder)
         speed = Speed()
         with Watch(self.folder / "counters.jsonl", self.pid, gpus) as watch:
             while True:
@@ -153,14 +153,15 @@ def _latest_steps(folder: Path, most: int = 1_000_000) -> array[int]:
     return steps
 
 
-def _listen(path: Path) -> socket.socket | None:
-    """A socket on which another profile can be asked for; none where there can be none (a path too long, say)."""
+def _listen(folder: Path) -> socket.socket | None:
+    """A socket on which another profile can be asked for; none where there can be none (on some shared disks, say)."""
     if not hasattr(socket, "AF_UNIX"):
         return None
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        listening.bind(str(path))
-        os.chmod(path, 0o600)
+        with socket_address(folder) as address:
+            listening.bind(address)
+        os.chmod(folder / "socket", 0o600)
         listening.listen(4)
         listening.setblocking(False)
     except OSError:
