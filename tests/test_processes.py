@@ -82,12 +82,17 @@ def test_cpu_time_of_a_process_and_of_its_named_threads() -> None:
         loader, pin, total = map(float, out.readline().split())
         (found,) = processes(child.pid, {child.pid})
         (without,) = processes(child.pid)
+        for _ in range(300):  # it has spoken, and goes on to read: on a busy machine a little later
+            (later,) = processes(child.pid, {child.pid})
+            if {thread.state for thread in later.threads or []} == {"S"}:
+                break
+            time.sleep(0.01)
     by_name = {thread.name: thread for thread in found.threads or []}
     assert by_name.keys() == {found.command, "loader", "pin \ufffd) S (1"}
     assert by_name["loader"].cpu_s == pytest.approx(loader, abs=0.02)
     assert by_name["pin \ufffd) S (1"].cpu_s == pytest.approx(pin, abs=0.02)
     assert found.cpu_s == pytest.approx(total, abs=0.05)  # ticks of 10 ms, and the last line of the program
-    assert {thread.state for thread in found.threads or []} == {"S"}
+    assert {thread.state for thread in later.threads or []} == {"S"}
     assert without.threads is None
     assert found.rss is not None
     assert 5e6 < found.rss < 5e8

@@ -386,7 +386,7 @@ def watched(
     process = Process(pid=OWN).anchored(OPTIMIZER).every(STEP, 5 * samples)
     if uuid:
         process.note("device", 1, index=0, uuid=uuid)
-    report = explain_run(write_run(folder, process, wall=500 * samples))
+    report = explain_run(write_run(folder, process, wall=500 * samples)).report
     assert (folder / "counters.jsonl").stat().st_size > 0
     return report.findings
 

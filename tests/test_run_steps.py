@@ -54,7 +54,7 @@ def in_ms(values: Any) -> list[float]:
 
 def is_sound(folder: Path) -> model.Report:
     """The report of a folder: its ledger sums up, and it can be written and read again."""
-    report = explain_run(folder)
+    report = explain_run(folder).report
     assert report.run is not None
     assert sum(phase.ns for phase in report.run.ledger) == report.run.wall_ns
     assert all(phase.ns > 0 for phase in report.run.ledger)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpuwhy.errors import GpuwhyError
+from gpuwhy.explained import Explained
 from gpuwhy.findings.outlook import outlook
 from gpuwhy.findings.questions import parse
 from gpuwhy.ledger.partition import balance, basis
@@ -28,6 +29,7 @@ NO_WORK_HINT = "record with activities=[ProfilerActivity.CPU, ProfilerActivity.C
 
 SHORTEST_STEP, LONGEST_STEP = 1e-7, 1e5
 """Seconds of one step."""
+DEFAULT = Selection()
 MOST_SAMPLES = 10**15
 """More samples than a step of any program has; what is larger would not survive a division."""
 
@@ -84,12 +86,12 @@ def explain(
         from gpuwhy.run.analyse import Asked, explain_run
 
         asked = Asked(selection(steps, window), device, top, samples, step_time, what_if)
-        return explain_run(Path(paths[0]), asked, on_progress)
+        return explain_run(Path(paths[0]), asked, on_progress).report
     timelines = [path for path in paths if isinstance(path, Timeline)]
     if timelines and len(paths) > 1:
         raise GpuwhyError("explain takes paths, or one timeline")
     timeline = timelines[0] if timelines else _load([str(path) for path in paths], on_progress)
-    return report(timeline, selection(steps, window), device, top, samples, step_time, what_if)
+    return explained(timeline, selection(steps, window), device, top, samples, step_time, what_if).report
 
 
 def selection(steps: tuple[int, int] | None, window: Literal["all"] | tuple[int, int] | None) -> Selection:
@@ -105,15 +107,15 @@ def selection(steps: tuple[int, int] | None, window: Literal["all"] | tuple[int,
     return Selection(steps=steps, time=window)
 
 
-def report(
+def explained(
     timeline: Timeline,
-    chosen: Selection,
+    chosen: Selection = DEFAULT,
     device: int | None = None,
     top: int = 3,
     samples: int | None = None,
     step_time: float | None = None,
     what_if: str | None = None,
-) -> Report:
+) -> Explained:
     """Balance every device of a timeline over the chosen window, replay it, and report."""
     if samples is not None and not 1 <= samples <= MOST_SAMPLES:
         raise GpuwhyError("no step has so many samples", hint="a whole number from 1 on")
@@ -142,7 +144,8 @@ def report(
         judged = [replace(one, advice=None) if one.check == "profiler_distortion" else one for one in judged]
     step_time_ns = round(step_time * 1e9) if step_time is not None else None
     outlooks = outlook(basis_, ledgers, rooflines, judged, step_time_ns, questions)
-    return build(Parts(basis_, ledgers, rooflines, judged, outlooks), top, samples)
+    parts = Parts(basis_, ledgers, rooflines, judged, outlooks)
+    return Explained(build(parts, top, samples), parts)
 
 
 def _ceilings(timeline: Timeline, device: int) -> Ceilings | None:

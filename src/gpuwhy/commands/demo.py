@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import as_file, files
 
-from gpuwhy.commands.options import AsJson, Color, Output
+from gpuwhy.commands.options import AsJson, Color, Html, Output
 
 INTRO = """A real profile: a small model trained on an NVIDIA H200, recorded with PyTorch 2.11.
 It comes with gpuwhy; no GPU is needed to read it."""
@@ -23,17 +23,18 @@ then
 def demo(
     as_json: AsJson = False,
     output: Output = None,
+    html: Html = None,
     color: Color = None,
 ) -> None:
     """Explain a real H200 profile that ships with gpuwhy."""
-    from gpuwhy.api import explain
+    from gpuwhy.api import explained, load
     from gpuwhy.commands.output import emit, write
 
-    plain = not as_json and output is None
+    plain = not as_json and output is None and html != "-"
     if plain:
         write(INTRO + "\n\n")
     with as_file(files("gpuwhy") / "data" / "demo.pt.trace.json.gz") as path:
-        report = explain(str(path))
-    emit(report, as_json=as_json, output=output, color=color)
+        found = explained(load(str(path)))
+    emit(found, as_json=as_json, output=output, html=html, color=color)
     if plain:
         write("\n" + NEXT + "\n")

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gpuwhy.commands.options import AsJson, Color, Output, with_epilog
+from gpuwhy.commands.options import AsJson, Color, Html, Output, with_epilog
 from gpuwhy.errors import GpuwhyError
 
 EPILOG = """Examples:
@@ -27,6 +27,8 @@ EPILOG = """Examples:
   gpuwhy explain profile.json --what-if input,sync=0.5,precision=bf16
 
   gpuwhy explain .gpuwhy/20261130-184127-train    what gpuwhy run has kept
+
+  gpuwhy explain profile.json --html report.html  one file with pictures, to pass around
 
   zcat profile.json.gz | gpuwhy explain - --json | jq .verdict.text
 
@@ -89,6 +91,7 @@ def explain(
     ] = None,
     as_json: AsJson = False,
     output: Output = None,
+    html: Html = None,
     save_timeline: Annotated[
         str | None,
         typer.Option(
@@ -102,8 +105,8 @@ def explain(
     """Say where each GPU's time went: a ledger in which every nanosecond has one cause."""
     chosen = _selection(steps, window, everything)
     seconds = _step_time(step_time)
-    _spare_inputs(files, output, save_timeline)
-    from gpuwhy.api import load, report, selection
+    _spare_inputs(files, output, html, save_timeline)
+    from gpuwhy.api import explained, load, selection
     from gpuwhy.commands.output import emit, progress
     from gpuwhy.findings.questions import parse
 
@@ -118,13 +121,14 @@ def explain(
         asked = Asked(judged, device, top, samples, seconds, what_if)
         with progress() as on_progress:
             run = explain_run(Path(files[0]), asked, on_progress)
-        emit(run, as_json=as_json, output=output, color=color)
+        emit(run, as_json=as_json, output=output, html=html, color=color)
         return
     with progress() as on_progress:
         timeline = load(*files, on_progress=on_progress)
     if save_timeline:
         timeline.save(save_timeline)
-    emit(report(timeline, judged, device, top, samples, seconds, what_if), as_json=as_json, output=output, color=color)
+    found = explained(timeline, judged, device, top, samples, seconds, what_if)
+    emit(found, as_json=as_json, output=output, html=html, color=color)
 
 
 def _spare_inputs(files: list[str], *written: str | None) -> None:

@@ -8,6 +8,10 @@ import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write the report as JSON (docs/report.md).")]
 Output = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
+Html = Annotated[
+    str | None,
+    typer.Option("--html", metavar="FILE", help="Also write the report with pictures: one HTML file, to pass around."),
+]
 Color = Annotated[
     bool | None, typer.Option("--color/--no-color", help="Colours; by default where the output is a terminal.")
 ]

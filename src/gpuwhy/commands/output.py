@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from gpuwhy.errors import EXPLAINED, LEDGER_WITHHELD, GpuwhyError
 
 if TYPE_CHECKING:
+    from gpuwhy.explained import Explained
     from gpuwhy.reports.model import Report
     from gpuwhy.sources.load import Progress
 
@@ -21,9 +22,16 @@ FILE_WIDTH = 100
 """Columns of a text report that goes to a file or a pipe, unless COLUMNS says otherwise."""
 
 
-def emit(report: Report, *, as_json: bool, output: str | None, color: bool | None) -> None:
+def emit(explained: Explained, *, as_json: bool, output: str | None, html: str | None, color: bool | None) -> None:
     """Write the report and leave with exit status 3 if its ledger must not be trusted."""
-    import typer
+    report = explained.report
+    if html is not None:
+        from gpuwhy.reports.html.page import render
+
+        write(render(explained), html)
+        if html == "-":  # standard output has the page
+            _leave(report)
+            return
 
     if as_json:
         from gpuwhy.reports.json import encode
@@ -33,6 +41,12 @@ def emit(report: Report, *, as_json: bool, output: str | None, color: bool | Non
     else:
         _reconfigure(errors="replace")  # a terminal without UTF-8 still gets its report
         write(_text(report, output, color), output)
+    _leave(report)
+
+
+def _leave(report: Report) -> None:
+    import typer
+
     status = EXPLAINED if report.sound else LEDGER_WITHHELD
     if status:
         raise typer.Exit(status)

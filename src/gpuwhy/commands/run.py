@@ -185,7 +185,7 @@ def _report(place: Path, output: str | None, report_fd: int | None, as_json: boo
     from gpuwhy.run.analyse import explain_run
 
     try:
-        report = explain_run(place)
+        report = explain_run(place).report
         text = encode(report)
         (place / "report.json").write_text(text, encoding="utf-8")
     except (GpuwhyError, OSError) as error:

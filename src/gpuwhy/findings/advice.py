@@ -38,11 +38,20 @@ class Told:
 
 
 @dataclass(frozen=True, eq=False)
+class Together:
+    """Mends that were replayed at once, their gain, and time a sample after each of them and those before it."""
+
+    mends: list[Mend]
+    gain: Gain
+    along: list[float]
+
+
+@dataclass(frozen=True, eq=False)
 class Advice:
-    """All that is told of one device. `together` are the mends that were replayed at once, and their gain."""
+    """All that is told of one device."""
 
     told: list[Told]
-    together: tuple[list[Mend], Gain] | None
+    together: Together | None
 
     @property
     def healthy(self) -> bool:
@@ -93,10 +102,11 @@ def _still_worth(bases: Bases, first: Told, then: Told) -> bool:
     return after <= (1 - WORTH) * step_ns(mended, bases.period)
 
 
-def _together(bases: Bases, told: Sequence[Told]) -> tuple[list[Mend], Gain] | None:
+def _together(bases: Bases, told: Sequence[Told]) -> Together | None:
     """The best mend of each finding, then the others, one after the other, as far as each still adds something."""
     graph, before = bases.expected.graph, bases.expected.step_ns
     chosen: list[Mend] = []
+    along: list[float] = []
     lines = [[offer.mend for offer in one.offers if offer.mend.samples == 1] for one in told]
     for mend in [line[0] for line in lines if line] + [mend for line in lines for mend in line[1:]]:
         if len(chosen) == MOST_TOGETHER:
@@ -105,10 +115,11 @@ def _together(bases: Bases, told: Sequence[Told]) -> tuple[list[Mend], Gain] | N
         if after < (1 - WORTH / 3) * before:
             graph, before = changed, after
             chosen.append(mend)
+            along.append(after / bases.expected.step_ns)
     if not chosen:
         return None
     variants = [composed([_end(mend, which) for mend in chosen]) for which in range(3)]
-    return chosen, gain(bases, variants)
+    return Together(chosen, gain(bases, variants), along)
 
 
 def _end(mend: Mend, which: int) -> Change:

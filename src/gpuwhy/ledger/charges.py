@@ -1,4 +1,6 @@
-"""Charges: time of one account, owed to one row (an operation, or a piece of a host call), step by step."""
+"""Spans: stretches of time that one account owns, owed to one row (an operation, or a piece of a host call). Charges:
+the same, added up step by step.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwhy.intervals import Intervals, Rows, Times, overlap
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Disjoint stretches of time, each with its account and row; `row` is -1 where nothing is named."""
+
+    account: NDArray[np.int32]
+    row: Rows
+    start: Times
+    end: Times
+
+    @staticmethod
+    def of(time: Intervals, account: NDArray[np.int32] | int, row: Rows | int = -1) -> Spans:
+        """Spans of a set; one account and one row are those of all."""
+        return Spans(
+            np.broadcast_to(np.asarray(account, np.int32), len(time)),
+            np.broadcast_to(np.asarray(row, np.int64), len(time)),
+            time.start,
+            time.end,
+        )
+
+    @staticmethod
+    def join(parts: list[Spans]) -> Spans:
+        """All spans of several lists, which share no time, in ascending order."""
+        columns = [np.concatenate([getattr(p, f) for p in parts]) for f in ("account", "row", "start", "end")]
+        order = np.argsort(columns[2], kind="stable")
+        return Spans(*(column[order] for column in columns))
+
+    def charged(self, edge: Times) -> Charges:
+        """What they add up to between edges, which ascend; a span that crosses some is cut there."""
+        which, place, start, end = overlap(Intervals(self.start, self.end), Intervals(edge[:-1], edge[1:]))
+        return Charges(self.account[which], self.row[which], place, end - start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +77,3 @@ class Charges:
         sums = np.zeros(bins * len(accounts), np.int64)
         np.add.at(sums, self.bin * len(accounts) + column[self.account], self.ns)
         return sums.reshape(bins, len(accounts))
-
-
-def charge_intervals(of: Intervals, account: NDArray[np.int32], row: Rows, edge: Times) -> Charges:
-    """Charge disjoint intervals, cut at the edges, each to its account and row."""
-    bins = Intervals(edge[:-1], edge[1:])
-    which, place, start, end = overlap(of, bins)
-    return Charges(account[which], row[which], place, end - start)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpuwhy.arrays import by_value, unique
 from gpuwhy.intervals import Intervals, Rows, difference, overlap
 from gpuwhy.ledger.accounts import Accounts
-from gpuwhy.ledger.charges import Charges, charge_intervals
+from gpuwhy.ledger.charges import Spans
 from gpuwhy.ledger.host import ROLES, Host
 from gpuwhy.timeline import DeviceOps, Timeline
 
@@ -42,27 +42,25 @@ def gaps(idle: Intervals, ops: DeviceOps, tier: NDArray[np.int8]) -> Gaps:
     return Gaps(idle, ended_by)
 
 
-def idle_time(
-    timeline: Timeline, host: Host, ops: DeviceOps, found: Gaps, accounts: Accounts, edge: NDArray[np.int64]
-) -> Charges:
-    """Charge every nanosecond of the gaps. `edge` are the bounds of the steps that charges are kept apart by."""
+def idle_time(timeline: Timeline, host: Host, ops: DeviceOps, found: Gaps, accounts: Accounts) -> Spans:
+    """Give every nanosecond of the gaps to an account, and to the piece of a host call that is to be named for it."""
     launch = found.launch(ops)
-    charges = [_plain(_rows(found.time, launch < 0), accounts.number("idle/untraced"), edge)]
+    spans = [Spans.of(_rows(found.time, launch < 0), accounts.number("idle/untraced"))]
     known = np.flatnonzero(launch >= 0)
     start, end, call = found.time.start[known], found.time.end[known], launch[known]
     until = np.clip(timeline.calls.end[call], start, end)
     after = Intervals(until[until < end], end[until < end])
-    charges.append(_plain(after, accounts.number("idle/device"), edge))
+    spans.append(Spans.of(after, accounts.number("idle/device")))
     waited = np.flatnonzero(until > start)
     for one, which in by_value(timeline.calls.thread[call[waited]]):
         mine = waited[which]
-        charges += _on_thread(host, one, Intervals(start[mine], until[mine]), accounts, edge)
-    return Charges.join(charges)
+        spans += _on_thread(host, one, Intervals(start[mine], until[mine]), accounts)
+    return Spans.join(spans)
 
 
-def _on_thread(host: Host, thread: int, idle: Intervals, accounts: Accounts, edge: NDArray[np.int64]) -> list[Charges]:
-    """Charge idle time before launches of one thread: by it, by the threads that it waits for, by frames, by role."""
-    charges = []
+def _on_thread(host: Host, thread: int, idle: Intervals, accounts: Accounts) -> list[Spans]:
+    """Idle time before launches of one thread: by it, by the threads that it waits for, by frames, by role."""
+    spans = []
     for account in (host.decided, host.framed):
         for one in host.family[thread]:
             if not len(idle):
@@ -74,11 +72,11 @@ def _on_thread(host: Host, thread: int, idle: Intervals, accounts: Accounts, edg
             piece = piece[place]
             charged = np.flatnonzero(account[piece] >= 0)
             piece, spent = piece[charged], Intervals(start[charged], end[charged])
-            charges.append(charge_intervals(spent, account[piece], host.because[piece].astype(np.int64), edge))
+            spans.append(Spans.of(spent, account[piece], host.because[piece].astype(np.int64)))
             idle = difference(idle, spent)
     role = f"outside_operators/{ROLES[host.role[thread]]}" if host.known[thread] else "untraced"
-    charges.append(_plain(idle, accounts.number(f"idle/{role}"), edge))
-    return charges
+    spans.append(Spans.of(idle, accounts.number(f"idle/{role}")))
+    return spans
 
 
 def next_to_copies(
@@ -130,9 +128,3 @@ def after_sync(timeline: Timeline, host: Host, sync: int, found: Gaps, ops: Devi
 
 def _rows(of: Intervals, mask: NDArray[np.bool_]) -> Intervals:
     return Intervals(of.start[mask], of.end[mask])
-
-
-def _plain(of: Intervals, account: int, edge: NDArray[np.int64]) -> Charges:
-    """Charge a set to one account, naming no row."""
-    nothing = np.full(len(of), -1, np.int64)
-    return charge_intervals(of, np.full(len(of), account, np.int32), nothing, edge)

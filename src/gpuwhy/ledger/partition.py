@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gpuwhy.intervals import Times, complement
 from gpuwhy.ledger.accounts import HOST_BOUND, UNKNOWN, WAITING, Accounts, within
-from gpuwhy.ledger.charges import Charges, charge_intervals
+from gpuwhy.ledger.charges import Charges, Spans
 from gpuwhy.ledger.device import busy_accounts, device_time, tiers
 from gpuwhy.ledger.host import Host, host
 from gpuwhy.ledger.idle import Gaps, after_sync, gaps, idle_time, next_to_copies
@@ -108,17 +108,39 @@ def basis(timeline: Timeline) -> Basis:
     return Basis(timeline, accounts, busy_accounts(timeline, accounts), host(timeline, accounts))
 
 
-def balance(of: Basis, device: int, window: Window) -> Ledger:
-    """Partition the window of one device. Raises AssertionError if the sum is not the window (a bug in gpuwhy)."""
+@dataclass(frozen=True, eq=False)
+class Owned:
+    """Who owns each instant of some time on one device: an operation (`busy`, rows of `ops`, which are the device's),
+    or what the host did (`idle`, pieces of host calls). `account` is that of each operation.
+    """
+
+    ops: DeviceOps
+    account: NDArray[np.int16]
+    busy: Spans
+    idle: Spans
+    gaps: Gaps
+    hidden: dict[int, int]
+
+
+def owners(of: Basis, device: int, start: int, end: int) -> Owned:
+    """Partition `[start, end)` of one device, to the nanosecond."""
     timeline, accounts = of.timeline, of.accounts
     part = timeline.ops_of(device)
     ops, account = timeline.ops.take(part), of.busy[part]
     tier = tiers(ops, account, accounts)
+    time = device_time(ops, account, tier, start, end)
+    busy = Spans.of(time.owned, account[time.row].astype(np.int32), time.row)
+    found = gaps(complement(time.covered, start, end), ops, tier)
+    return Owned(ops, account, busy, idle_time(timeline, of.host, ops, found, accounts), found, time.hidden)
+
+
+def balance(of: Basis, device: int, window: Window) -> Ledger:
+    """Partition the window of one device. Raises AssertionError if the sum is not the window (a bug in gpuwhy)."""
+    timeline, accounts = of.timeline, of.accounts
     edge = _edges(window)
-    time = device_time(ops, account, tier, window.start, window.end)
-    busy = charge_intervals(time.owned, account[time.row].astype(np.int32), time.row, edge)
-    found = gaps(complement(time.covered, window.start, window.end), ops, tier)
-    idle = idle_time(timeline, of.host, ops, found, accounts, edge)
+    owned = owners(of, device, window.start, window.end)
+    ops, found = owned.ops, owned.gaps
+    busy, idle = owned.busy.charged(edge), owned.idle.charged(edge)
     charges = Charges.join([busy, idle])
     total = charges.by_account(len(accounts.names))
     if int(total.sum()) != window.end - window.start:
@@ -140,25 +162,24 @@ def balance(of: Basis, device: int, window: Window) -> Ledger:
         ns=total[kept],
         edge=edge,
         by_step=charges.by_step(kept, len(edge) - 1),
-        hidden={accounts.names[i]: ns for i, ns in sorted(time.hidden.items(), key=lambda item: -item[1])},
+        hidden={accounts.names[i]: ns for i, ns in sorted(owned.hidden.items(), key=lambda item: -item[1])},
         busy=busy,
         idle=idle,
         after_sync=after_sync(timeline, of.host, accounts.number("idle/sync"), found, ops),
-        next_to_copy=_next_to_copy(of, ops, account, found, edge[[0, -1]]),
+        next_to_copy=_next_to_copy(of, owned, edge[[0, -1]]),
     )
 
 
-def _next_to_copy(
-    of: Basis, ops: DeviceOps, account: NDArray[np.int16], found: Gaps, window: Times
-) -> list[NextToCopy]:
+def _next_to_copy(of: Basis, owned: Owned, window: Times) -> list[NextToCopy]:
     """What the idle time next to copies went to, the largest first."""
-    names = of.accounts.names
+    ops, names = owned.ops, of.accounts.names
     is_copy = np.array([within(name, "busy/copy") for name in names], bool)
     result = []
-    for copy, (gaps_of, rows) in next_to_copies(found, ops, account, is_copy).items():
+    for copy, (gaps_of, rows) in next_to_copies(owned.gaps, ops, owned.account, is_copy).items():
         size = ops.bytes[rows]
         total = int(size.sum()) if size.min() >= 0 else None
-        sums = idle_time(of.timeline, of.host, ops, gaps_of, of.accounts, window).by_account(len(names))
+        near = idle_time(of.timeline, of.host, ops, gaps_of, of.accounts)
+        sums = near.charged(window).by_account(len(names))
         result += [
             NextToCopy(names[i], names[copy], int(sums[i]), len(rows), total) for i in np.flatnonzero(sums).tolist()
         ]

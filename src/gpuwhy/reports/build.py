@@ -16,16 +16,14 @@ from gpuwhy.ledger.partition import Basis, Ledger
 from gpuwhy.reports import model
 from gpuwhy.reports.build_findings import all_findings, no_gains, replay_info, together_info, what_if_info
 from gpuwhy.reports.build_roofline import build_roofline
+from gpuwhy.reports.callpaths import call_path
 from gpuwhy.reports.findings_model import FindingInfo
 from gpuwhy.reports.verdict import loss, next_to_copy, unjudged, verdict
 from gpuwhy.roofline.judge import Roofline
-from gpuwhy.steps import STEP_MARK, Steps
+from gpuwhy.steps import Steps
 from gpuwhy.timeline import Timeline
 from gpuwhy.trust import Check
 from gpuwhy.version import __version__
-
-LONGEST_PATH = 200
-"""Calls of a path that are told, the innermost ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +186,7 @@ def _sync_waits(timeline: Timeline, ledger: Ledger, top: int) -> list[model.Sync
     waits = [
         model.SyncWait(
             call=timeline.names[call],
-            path=_path(timeline, max(some)[1]),
+            path=call_path(timeline, max(some)[1]),
             ns=sum(ns for ns, _ in some),
             count=len(some),
         )
@@ -211,7 +209,7 @@ def _weights(of: Basis, ledger: Ledger, top: int) -> list[model.Weight]:
             name=timeline.names[name],
             ns=ns,
             count=count,
-            path=_path(timeline, piece)[:-1],
+            path=call_path(timeline, piece)[:-1],
         )
         for account, name, ns, count, piece in calls
     ]
@@ -219,7 +217,9 @@ def _weights(of: Basis, ledger: Ledger, top: int) -> list[model.Weight]:
         launch = int(timeline.ops.launch[first_op + row])
         piece = int(timeline.piece_at(np.array([launch]))[0]) if launch >= 0 else -1
         found.append(
-            model.Weight(account=account, name=timeline.names[name], ns=ns, count=count, path=_path(timeline, piece))
+            model.Weight(
+                account=account, name=timeline.names[name], ns=ns, count=count, path=call_path(timeline, piece)
+            )
         )
     return found
 
@@ -266,9 +266,3 @@ def _heaviest(
         count = len(mine) if same is None else len(unique(same[mine]))
         found.append((accounts[number], name, int(total[group]), count, int(mine[0])))
     return found
-
-
-def _path(timeline: Timeline, piece: int) -> list[str]:
-    """Names of the calls around a piece, outermost first, itself last, without the marks of steps."""
-    names = (timeline.names[timeline.calls.name[row]] for row in reversed(timeline.path(piece, LONGEST_PATH)))
-    return [name for name in names if not STEP_MARK.match(name)]

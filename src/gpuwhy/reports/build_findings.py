@@ -76,11 +76,12 @@ def together_info(outlook: Outlook) -> model.TogetherInfo | None:
     """All mends together."""
     if outlook.advice is None or outlook.advice.together is None or outlook.replayed is None:
         return None
-    mends, gain = outlook.advice.together
+    found, step_ns = outlook.advice.together, outlook.replayed.step_ns or 0.0
     return model.TogetherInfo(
-        mends=[mend.id for mend in mends],
-        after_over_before=_interval(gain),
-        step_after_ns=_after(gain, outlook.replayed.step_ns or 0.0),
+        mends=[mend.id for mend in found.mends],
+        after_over_before=_interval(found.gain),
+        step_after_ns=_after(found.gain, step_ns),
+        along_ns=[round(step_ns * ratio) for ratio in found.along],
     )
 
 

@@ -97,3 +97,5 @@ class TogetherInfo(msgspec.Struct, frozen=True, kw_only=True):
     mends: list[str]
     after_over_before: Interval
     step_after_ns: IntervalNs
+    along_ns: list[int] = []
+    """A step after each mend and all before it, in their order; the last is that after all."""

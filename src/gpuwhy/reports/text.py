@@ -6,8 +6,6 @@ lose their control characters.
 
 from __future__ import annotations
 
-import re
-import shlex
 import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -15,6 +13,8 @@ from typing import TYPE_CHECKING
 from gpuwhy.ledger.accounts import within
 from gpuwhy.reports import model, text_findings, text_run
 from gpuwhy.reports.beside import mostly_next_to
+from gpuwhy.reports.callpaths import callers
+from gpuwhy.reports.headings import about, device_label, window_text
 from gpuwhy.reports.text_roofline import section, use_line
 from gpuwhy.reports.words import clean, kernel_name, meaning, ms, shorten, size
 
@@ -63,7 +63,7 @@ class _Page:
 
     def render(self) -> None:
         report = self.report
-        self.line(_about(report, self.width), style="dim")
+        self.line(about(report, self.width), style="dim")
         self.line()
         self.lines(text_run.headline(report))
         self.lines(text_run.counters(report))
@@ -128,7 +128,7 @@ class _Page:
         for device in self.report.devices:
             loss = f"{device.largest_loss.name} {100 * device.largest_loss.share:.1f} %"
             self.line(
-                f"  {_label(self.report, device)}: {loss}",
+                f"  {device_label(self.report, device)}: {loss}",
                 f"{_share(device.busy_ns, device.window_ns):>10} {_share(device.unknown_ns, device.window_ns):>10}",
             )
         self.line()
@@ -165,7 +165,7 @@ class _Section:
 
     def render(self) -> None:
         device, page = self.device, self.page
-        page.paragraph(f"{_label(page.report, device)}, {_window(page.report, device)}")
+        page.paragraph(f"{device_label(page.report, device)}, {window_text(page.report, device)}")
         page.line()
         unit = "ms a step" if self.steps else "ms"
         spread = f"{'p10 to p90':>{SPREAD}}" if self.spread else ""
@@ -260,7 +260,7 @@ class _Section:
             is_frame = entry.account.startswith("idle/outside_operators/")
             if not is_frame:
                 self.row(3, f"{times} {label}", weight.ns, style="dim")
-            path = _callers(weight.path, weight.name)
+            path = callers(weight.path, weight.name)
             if path:
                 lead = "        in " if is_frame else "        heaviest from "
                 self.page.line(lead + _join(path, self.page.width - len(lead)), style="dim")
@@ -280,7 +280,7 @@ class _Section:
             self.row(0, "idle that follows a blocking call (counted above)", total)
             for wait in device.after_sync:
                 self.row(1, f"{wait.count:,} in all × {clean(wait.call)}", wait.ns, style="dim")
-                path = _callers(wait.path, wait.call)
+                path = callers(wait.path, wait.call)
                 if path:
                     page.line("        heaviest from " + _join(path, page.width - 22), style="dim")
         self.row(0, "not known (untraced, or host code without frames)", device.unknown_ns)
@@ -298,63 +298,8 @@ class _Section:
         page.lines(section(self.device.roofline, self.parts, bool(self.steps)))
 
 
-def _about(report: model.Report, width: int) -> str:
-    """What the report is of."""
-    names = sorted({name or "GPU not named" for name in report.source.devices})
-    devices = f" · {clean(', '.join(names))}" if names else ""
-    if report.run is not None:
-        what, about = clean(_command(report.run.command)), f"{devices} · {clean(report.run.folder)}"
-        return shorten(what, max(width - len(about), 20)) + about
-    files = report.source.files
-    about = f" · PyTorch profile ({report.source.era}){devices}"
-    what = clean(files[0]) if len(files) == 1 else f"{len(files)} files"
-    return _tail(what, max(width - len(about), 10)) + about
-
-
-def _command(words: list[str]) -> str:
-    """A command as one would type it, its program without the folder."""
-    return shlex.join([words[0].rsplit("/", 1)[-1], *words[1:]]) if words else ""
-
-
-def _label(report: model.Report, device: model.DeviceReport) -> str:
-    rank = f"rank {device.rank}, " if len(report.source.ranks) > 1 else ""
-    return f"{rank}GPU {device.device}"
-
-
-def _window(report: model.Report, device: model.DeviceReport) -> str:
-    """What was judged, and how long a step took."""
-    steps = [step for step in device.steps if not step.startup]
-    length = f"{ms(device.window_ns)} ms"
-    if not steps:
-        start = device.window_start_ns / 1e6
-        return f"{length} of the recording, from {start:,.3f} to {start + device.window_ns / 1e6:,.3f} ms"
-    which = f"step {steps[0].number}" if len(steps) == 1 else f"steps {steps[0].number} to {steps[-1].number}"
-    order = sorted(step.ns for step in steps)
-    middle = (order[(len(order) - 1) // 2] + order[len(order) // 2]) / 2
-    spread = f"median {ms(middle)}, {ms(order[0])} to {ms(order[-1])}"
-    text = f"{which} ({report.window.how}): {length}, {ms(sum(order) / len(order))} ms a step ({spread})"
-    if device.left_out is not None:
-        text += f"; step {device.left_out} is left out, its end is not recorded"
-    return text
-
-
 def _share(ns: int, of: int) -> str:
     return f"{100 * ns / max(of, 1):.1f} %"
-
-
-LIBRARY = re.compile(
-    r"<built-in|<string>|<frozen|(torch|torchvision|contextlib|functools|threading|runpy)\b.*\.py\(|<eval"
-)
-"""Python frames that say little about where in the user's program something happened."""
-LAUNCH_CALL = re.compile(r"(cuda|cu|hip)[A-Z]\w+$")
-
-
-def _callers(path: list[str], name: str) -> list[str]:
-    """The path without repeats, without the call itself, the launch call and, if others remain, library frames."""
-    plain = [part.removeprefix("autograd::engine::evaluate_function: ") for part in path]
-    kept = [part for i, part in enumerate(plain) if part != name and (not i or part != plain[i - 1])]
-    kept = [part for part in kept if not LAUNCH_CALL.match(part)]
-    return [part for part in kept if not LIBRARY.match(part)] or kept
 
 
 def _join(path: list[str], width: int) -> str:
@@ -366,8 +311,3 @@ def _join(path: list[str], width: int) -> str:
             return f"… › {text}" if text else shorten(part, width)
         text = longer
     return text
-
-
-def _tail(text: str, width: int) -> str:
-    """The end of a file's path: it says most."""
-    return text if len(text) <= width else "…" + text[-(width - 1) :]

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuwhy import api
 from gpuwhy.errors import GpuwhyError
-from gpuwhy.reports import model
+from gpuwhy.explained import Explained, Watched
 from gpuwhy.reports.run_model import Compilation, Memory, ProcessInfo, RunInfo
 from gpuwhy.run import folder as folders
 from gpuwhy.run import journals, rules, watch
@@ -30,7 +30,7 @@ from gpuwhy.steps import Selection
 LONGEST_PROBLEMS = 100_000
 MOST_COMPILED = 10
 """Functions."""
-Watched = tuple[Journal, Steps]
+Process = tuple[Journal, Steps]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Asked:
     what_if: str | None = None
 
 
-def explain_run(path: Path, asked: Asked | None = None, on_progress: Progress | None = None) -> model.Report:
+def explain_run(path: Path, asked: Asked | None = None, on_progress: Progress | None = None) -> Explained:
     """Say where a run's time went.
 
     Raises GpuwhyError where `path` is no folder of a run.
@@ -74,20 +74,23 @@ def explain_run(path: Path, asked: Asked | None = None, on_progress: Progress | 
         problems=_problems(path, run),
     )
     found = [finding for one in seen for finding in rules.findings(one)]
-    explained, why = _profiles(path, watched, asked or Asked(), on_progress)
-    if explained is None and asked is not None and replace(asked, top=3) != Asked():
+    profile, why = _profiles(path, watched, asked or Asked(), on_progress)
+    if profile is None and asked is not None and replace(asked, top=3) != Asked():
         raise GpuwhyError(
             f"{path}: {why or 'this run has no profile'}, and what was asked is of a profile",
             hint=f"gpuwhy explain {path}, without further options",
         )
-    return joined(explained, info, found) if explained is not None else without_profile(info, found, why)
+    about_run = Watched(run.begun_ns, ended, seen, samples)
+    if profile is None:
+        return Explained(without_profile(info, found, why), watched=about_run)
+    return Explained(joined(profile.report, info, found), profile.parts, about_run)
 
 
-def _workers(found: Sequence[Watched]) -> list[Watched]:
+def _workers(found: Sequence[Process]) -> list[Process]:
     """The processes that do the work: of those that made steps, all ranks, or else the one with most steps."""
     ranked = [one for one in found if one[0].rank is not None]
     if ranked:
-        best: dict[int, Watched] = {}
+        best: dict[int, Process] = {}
         for journal, steps in ranked:
             rank = journal.rank or 0
             if rank not in best or len(steps) > len(best[rank][1]):
@@ -208,9 +211,9 @@ def _there(path: Path, note: dict[str, Any]) -> Path | None:
 
 
 def _profiles(
-    path: Path, watched: Sequence[Watched], asked: Asked, on_progress: Progress | None
-) -> tuple[model.Report | None, str | None]:
-    """The report of the newest profiles, one a rank, calibrated by the steps around them; or why there is none."""
+    path: Path, watched: Sequence[Process], asked: Asked, on_progress: Progress | None
+) -> tuple[Explained | None, str | None]:
+    """What the newest profiles tell, one a rank, calibrated by the steps around them; or why there are none."""
     found = []
     for journal, steps in watched:
         notes = [(place, note) for note in journal.noted("profile") if (place := _there(path, note)) is not None]
@@ -222,7 +225,7 @@ def _profiles(
     calibrated = usual_step(journal, steps, note)
     try:
         timeline = api.load(*(str(place) for place, *_ in found), on_progress=on_progress)
-        explained = api.report(
+        profile = api.explained(
             timeline,
             asked.chosen,
             asked.device,
@@ -231,6 +234,6 @@ def _profiles(
             asked.step_time or calibrated,
             asked.what_if,
         )
-        return explained, None
+        return profile, None
     except GpuwhyError as error:
         return None, error.message
