@@ -28,13 +28,13 @@ def demo(
 ) -> None:
     """Explain a real H200 profile that ships with gpuwhy."""
     from gpuwhy.api import explained, load
-    from gpuwhy.commands.output import emit, write
+    from gpuwhy.commands.output import Wanted, emit, write
 
     plain = not as_json and output is None and html != "-"
     if plain:
         write(INTRO + "\n\n")
     with as_file(files("gpuwhy") / "data" / "demo.pt.trace.json.gz") as path:
         found = explained(load(str(path)))
-    emit(found, as_json=as_json, output=output, html=html, color=color)
+    emit(found, Wanted(as_json, output, html, color=color))
     if plain:
         write("\n" + NEXT + "\n")

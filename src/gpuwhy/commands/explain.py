@@ -30,6 +30,8 @@ EPILOG = """Examples:
 
   gpuwhy explain profile.json --html report.html  one file with pictures, to pass around
 
+  gpuwhy explain profile.json --perfetto more.json.gz   the profile with gpuwhy's tracks, for ui.perfetto.dev
+
   zcat profile.json.gz | gpuwhy explain - --json | jq .verdict.text
 
 Exit status: 0 explained, 2 unusable input,
@@ -92,6 +94,14 @@ def explain(
     as_json: AsJson = False,
     output: Output = None,
     html: Html = None,
+    perfetto: Annotated[
+        str | None,
+        typer.Option(
+            "--perfetto",
+            metavar="FILE",
+            help="Also write the profile itself with tracks added (accounts, gaps, findings), for ui.perfetto.dev.",
+        ),
+    ] = None,
     save_timeline: Annotated[
         str | None,
         typer.Option(
@@ -105,12 +115,13 @@ def explain(
     """Say where each GPU's time went: a ledger in which every nanosecond has one cause."""
     chosen = _selection(steps, window, everything)
     seconds = _step_time(step_time)
-    _spare_inputs(files, output, html, save_timeline)
+    _spare_inputs(files, output, html, perfetto, save_timeline)
     from gpuwhy.api import explained, load, selection
-    from gpuwhy.commands.output import emit, progress
+    from gpuwhy.commands.output import Wanted, emit, progress
     from gpuwhy.findings.questions import parse
 
     judged = selection(*chosen)
+    wanted = Wanted(as_json, output, html, perfetto, color)
     if what_if is not None:
         parse(what_if)  # a slip is told before anything is read
     if len(files) == 1 and os.path.isdir(files[0]):
@@ -121,14 +132,14 @@ def explain(
         asked = Asked(judged, device, top, samples, seconds, what_if)
         with progress() as on_progress:
             run = explain_run(Path(files[0]), asked, on_progress)
-        emit(run, as_json=as_json, output=output, html=html, color=color)
+        emit(run, wanted)
         return
     with progress() as on_progress:
         timeline = load(*files, on_progress=on_progress)
     if save_timeline:
         timeline.save(save_timeline)
     found = explained(timeline, judged, device, top, samples, seconds, what_if)
-    emit(found, as_json=as_json, output=output, html=html, color=color)
+    emit(found, wanted)
 
 
 def _spare_inputs(files: list[str], *written: str | None) -> None:

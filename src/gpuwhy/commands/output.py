@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from gpuwhy.errors import EXPLAINED, LEDGER_WITHHELD, GpuwhyError
@@ -22,25 +23,39 @@ FILE_WIDTH = 100
 """Columns of a text report that goes to a file or a pipe, unless COLUMNS says otherwise."""
 
 
-def emit(explained: Explained, *, as_json: bool, output: str | None, html: str | None, color: bool | None) -> None:
-    """Write the report and leave with exit status 3 if its ledger must not be trusted."""
+@dataclass(frozen=True)
+class Wanted:
+    """Which reports are wanted, and where: paths, `-` for standard output."""
+
+    as_json: bool = False
+    output: str | None = None
+    html: str | None = None
+    perfetto: str | None = None
+    color: bool | None = None
+
+
+def emit(explained: Explained, wanted: Wanted) -> None:
+    """Write the reports, and leave with exit status 3 if the ledger must not be trusted."""
     report = explained.report
-    if html is not None:
+    if wanted.perfetto is not None:
+        from gpuwhy.reports.perfetto import write as write_perfetto
+
+        write_perfetto(explained, wanted.perfetto)
+    if wanted.html is not None:
         from gpuwhy.reports.html.page import render
 
-        write(render(explained), html)
-        if html == "-":  # standard output has the page
-            _leave(report)
-            return
-
-    if as_json:
+        _reconfigure(encoding="utf-8")  # which the page says that it is in
+        write(render(explained), wanted.html)
+    if wanted.html == "-":
+        pass  # standard output has the page
+    elif wanted.as_json:
         from gpuwhy.reports.json import encode
 
         _reconfigure(encoding="utf-8")  # JSON is, whatever the terminal's encoding
-        write(encode(report), output)
+        write(encode(report), wanted.output)
     else:
         _reconfigure(errors="replace")  # a terminal without UTF-8 still gets its report
-        write(_text(report, output, color), output)
+        write(_text(report, wanted.output, wanted.color), wanted.output)
     _leave(report)
 
 

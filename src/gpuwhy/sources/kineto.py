@@ -80,7 +80,7 @@ def timeline(events: Events, file: str, damage: str | None) -> Timeline:
             hint=EXPORT_HINT,
         )
     own = _own_rank(header)
-    base = _base(header)
+    base = base_ns(header)
     zero = _earliest(tables["device"]["ts"], tables["host"]["ts"])
     threads = Threads(texts, own or 0)
     calls, signatures = _host_calls(tables["host"], texts, threads, zero)
@@ -142,7 +142,7 @@ def _era(events: Events, tables: dict[str, Columns], header: dict[str, Any], tex
     return "K2a" if flows & {"async_cpu_to_gpu", "async_gpu"} else "K2"
 
 
-def _base(header: dict[str, Any]) -> int:
+def base_ns(header: dict[str, Any]) -> int:
     """The time on the wall clock that the file counts from, 0 where it counts from 1970 or says nothing sensible."""
     base = header.get("baseTimeNanoseconds")
     return base if isinstance(base, int) and not isinstance(base, bool) and 0 <= base < 2**62 else 0

@@ -17,6 +17,7 @@ from typing import Any
 
 from gpuwhy.errors import GpuwhyError
 
+STDIN = "standard input"
 CHUNK = 1 << 20
 GZIP_PIECE = 1 << 16
 """Compressed bytes that are decompressed at once: what follows a member is copied, and members may be tiny."""
@@ -55,7 +56,7 @@ class Opened:
     """
 
     def __init__(self, path: str) -> None:
-        self.name = "standard input" if path == "-" else _as_text(path)
+        self.name = STDIN if path == "-" else _as_text(path)
         self.size: int | None = None
         self.read_bytes = 0
         self.damage: str | None = None
