@@ -20,7 +20,7 @@ TORCH_TESTS := tests/test_flops.py tests/test_measure.py tests/test_ceilings.py 
 INSTALLS := pyproject.toml hatch_build.py $(wildcard $(SCAN)/*.c $(SCAN)/*.h $(WHATIF)/*.c)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch check lint format format-check types install clean
+.PHONY: help demo test test-torch check lint format format-check types docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -49,10 +49,13 @@ format-check: $(VENV)/.installed-test ## is the code in ruff's format?
 types: $(VENV)/.installed-test ## mypy, strict
 	$(BIN)/mypy
 
+docs: $(VENV)/.installed-docs ## build the documentation into site/, strictly
+	$(BIN)/mkdocs build --strict
+
 install: $(VENV)/.installed-test ## make the environment for work on gpuwhy
 
 clean: ## remove the environment, the compiled library and the tools' caches
-	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f $(SCAN)/_scan.so $(SCAN)/_scan.dylib $(WHATIF)/_longest.so $(WHATIF)/_longest.dylib
 
 $(VENV)/.installed: $(INSTALLS) | $(VENV)/.made
@@ -70,6 +73,11 @@ $(VENV)/.installed-test: $(INSTALLS) | $(VENV)/.made
 $(VENV)/.installed-torch: $(VENV)/.installed-test
 	@echo 'installing torch into $(VENV)'
 	@$(PIP) install --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(INSTALLS) | $(VENV)/.made
+	@echo 'installing what builds the documentation into $(VENV)'
+	@$(PIP) install --editable '.[docs]'
 	@touch $@
 
 # The first candidate that runs, is new enough and can make an environment (Debian splits venv off).

@@ -12,7 +12,7 @@ It comes with gpuwhy; no GPU is needed to read it."""
 NEXT = """Explain your own:
   from torch.profiler import ProfilerActivity, profile, schedule
   with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
-               schedule=schedule(wait=1, warmup=3, active=6),
+               schedule=schedule(wait=1, warmup=3, active=6, repeat=1),
                record_shapes=True, with_stack=True,
                on_trace_ready=lambda p: p.export_chrome_trace("profile.json.gz")) as prof:
       for batch in loader: train_step(batch); prof.step()
