@@ -7,10 +7,11 @@ import sys
 
 import typer
 
-from gpuwhy.commands import ceilings, demo, explain, profile, run
+from gpuwhy.commands import ceilings, compare, demo, explain, profile, run
 from gpuwhy.errors import GpuwhyError
 
-INTERNAL_ERROR = 1
+INTERNAL_ERROR = 70
+"""As sysexits.h has it: 1 is an answer, that of a gate."""
 INTERRUPTED = 130
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ app.command(
     short_help="Run a program, unchanged, and say why its GPU is not doing more.",
     context_settings={"allow_interspersed_args": False},
 )(run.run)
+app.command("compare", short_help="Say what is different between two profiles, runs or reports.")(compare.compare)
 app.command("profile", short_help="Have a program under gpuwhy run record another profile.")(profile.profile)
 app.command("demo")(demo.demo)
 app.command("ceilings", short_help="Measure what this GPU can really reach, and keep it.")(ceilings.ceilings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 from gpuwhy.errors import EXPLAINED, LEDGER_WITHHELD, GpuwhyError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from gpuwhy.explained import Explained
+    from gpuwhy.reports.compare_model import Comparison
     from gpuwhy.reports.model import Report
     from gpuwhy.sources.load import Progress
 
@@ -59,6 +62,30 @@ def emit(explained: Explained, wanted: Wanted) -> None:
     _leave(report)
 
 
+def emit_comparison(
+    found: Comparison, *, as_json: bool, output: str | None, html: str | None, color: bool | None
+) -> None:
+    """Write a comparison."""
+    if html is not None:
+        from gpuwhy.reports.html.page import render_comparison
+
+        _reconfigure(encoding="utf-8")
+        write(render_comparison(found), html)
+        if html == "-":
+            return
+    if as_json:
+        from gpuwhy.reports.json import encode
+
+        _reconfigure(encoding="utf-8")
+        write(encode(found), output)
+        return
+    from gpuwhy.reports.text_compare import render
+
+    _reconfigure(errors="replace")
+    is_file = output is not None and output != "-"
+    write(_printed(lambda console: render(found, console), None if is_file else sys.stdout, color, is_file), output)
+
+
 def _leave(report: Report) -> None:
     import typer
 
@@ -93,11 +120,15 @@ def _text(report: Report, output: str | None, color: bool | None) -> str:
 
 def text_for(report: Report, stream: TextIO | None, color: bool | None, is_file: bool = False) -> str:
     """The report as text, as wide and as coloured as where it goes."""
+    from gpuwhy.reports.text import render
+
+    return _printed(lambda console: render(report, console), stream, color, is_file)
+
+
+def _printed(render: Callable[[Console], None], stream: TextIO | None, color: bool | None, is_file: bool) -> str:
     import io
 
     from rich.console import Console
-
-    from gpuwhy.reports.text import render
 
     is_terminal = stream is not None and stream.isatty()
     page = io.StringIO()
@@ -107,7 +138,7 @@ def text_for(report: Report, stream: TextIO | None, color: bool | None, is_file:
         force_terminal=color if color is not None else is_terminal or (False if is_file else None),
         no_color=True if color is False else None,
     )
-    render(report, console)
+    render(console)
     return page.getvalue()
 
 

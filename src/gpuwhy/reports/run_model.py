@@ -40,6 +40,9 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     """How samples were inferred."""
     loop_cores: float | None
     """CPU time of the loop's thread over time: 1 is a core kept busy."""
+    blocks_ns: list[float] = []
+    """Mean step in ns of `block_steps` steady steps each, in their order: what noise is told by (docs/compare.md)."""
+    block_steps: int = 1
     input_wait: float | None
     """Part of the steady steps in which the loop waited for its data loader; null where it has none."""
 

@@ -13,12 +13,13 @@ from gpuwhy.reports.run_model import Figures, Throughput
 from gpuwhy.run.counters import ThreadSummary
 from gpuwhy.run.journals import Journal
 from gpuwhy.run.spans import covered, joined, spans_of
-from gpuwhy.run.steps import Steps, evaluations
+from gpuwhy.run.steps import Ns, Steps, evaluations
 
 NEARBY = 50
 """Steps before and after a profile whose time calibrates its replay."""
 PAUSE = 0.05
 """A step has a pause if a checkpoint, an evaluation or a compilation takes this part of it."""
+MOST_BLOCKS = 200
 STRETCHES, LEAST = 20, 40
 """Throughput over time is told for so many stretches, of at least so many steps together."""
 
@@ -46,11 +47,25 @@ def throughput(ranks: Sequence[Steps], loop: ThreadSummary | None = None) -> Thr
         samples_per_s=samples,
         tokens_per_s=tokens,
         samples_by=first.how_samples,
+        blocks_ns=_blocks(first.spread[steady]),
+        block_steps=_block_steps(int(steady.sum())),
         loop_cores=loop.cores if loop is not None else None,
         input_wait=float(first.waited_ns[steady].sum() / first.host_ns[steady].sum())
         if first.waited_ns.any()
         else None,
     )
+
+
+def _block_steps(steps: int) -> int:
+    """Steps of a block, so that there are at most `MOST_BLOCKS`."""
+    return max(-(-steps // MOST_BLOCKS), 1)
+
+
+def _blocks(length: Ns) -> list[float]:
+    """Means of consecutive steps; those at the end that make no whole block are left out."""
+    size = _block_steps(len(length))
+    whole = len(length) // size * size
+    return [float(mean) for mean in length[:whole].reshape(-1, size).mean(axis=1)]
 
 
 def _each(ranks: Sequence[Steps], name: str) -> float | None:

@@ -1,0 +1,1 @@
+"""Two reports side by side: what grew, what shrank, and whether that is more than noise."""

@@ -1,0 +1,113 @@
+"""`--fail-if 'step_time > +5%'`: a condition on a comparison, for CI.
+
+A condition holds if its whole interval lies beyond the limit, and does not hold if none of it does; else nobody can
+tell.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpuwhy.compare.differences import why_cannot
+from gpuwhy.compare.noise import FEWEST
+from gpuwhy.compare.sides import Side
+from gpuwhy.errors import GpuwhyError
+from gpuwhy.ledger.accounts import within
+from gpuwhy.reports.compare_model import Comparison, GateInfo
+from gpuwhy.reports.findings_model import Interval
+
+GRAMMAR = re.compile(
+    r"\s*(?P<what>[A-Za-z_][\w/.\-]*)\s*(?P<sign>[<>])\s*(?P<limit>[+\-\u2212]?\d+(?:\.\d+)?)\s*(?P<unit>%|ns|us|µs|ms|s)\s*"
+)
+UNITS = {"%": 1.0, "ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+RATIOS = ("step_time", "mean_step_time", "throughput")
+HINT = "for example 'step_time > +5%', 'throughput < -3%' or 'idle/input > +2ms'"
+HOLDS, HOLDS_NOT, CANNOT_TELL = "holds", "does not hold", "cannot tell"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A change of something, in percent or ns, above or below a limit."""
+
+    text: str
+    what: str
+    above: bool
+    limit: float
+    percent: bool
+
+
+def parse(text: str) -> Condition:
+    """Raises GpuwhyError where it is no condition."""
+    found = GRAMMAR.fullmatch(text)
+    if found is None:
+        raise GpuwhyError(f"--fail-if {text!r}: not a condition", hint=HINT)
+    what, unit = found["what"], found["unit"]
+    if what not in RATIOS and not what.startswith(("idle", "busy")):
+        raise GpuwhyError(
+            f"--fail-if {text!r}: {what} is not known", hint=f"one of {', '.join(RATIOS)}, or an account; {HINT}"
+        )
+    if what == "throughput" and unit != "%":
+        raise GpuwhyError(f"--fail-if {text!r}: throughput is compared in percent", hint=HINT)
+    limit = float(found["limit"].replace("\u2212", "-")) * UNITS[unit]
+    return Condition(text.strip(), what, found["sign"] == ">", limit, unit == "%")
+
+
+def judge(condition: Condition, of: Comparison, before: Side, after: Side) -> GateInfo:
+    """Whether a condition holds."""
+    measured, why = _measured(condition, of, before, after)
+    if measured is None:
+        return GateInfo(condition=condition.text, outcome=CANNOT_TELL, measured=None, why=why)
+    low, high = (measured.low, measured.high) if condition.above else (-measured.high, -measured.low)
+    limit = condition.limit if condition.above else -condition.limit
+    outcome = HOLDS if low > limit else HOLDS_NOT if high <= limit else CANNOT_TELL
+    why = "the limit lies within the interval: more steps narrow it" if outcome == CANNOT_TELL else None
+    return GateInfo(condition=condition.text, outcome=outcome, measured=measured, why=why)
+
+
+def _measured(condition: Condition, of: Comparison, before: Side, after: Side) -> tuple[Interval | None, str | None]:
+    """The change in the condition's unit, or why it is not known."""
+    if condition.what in RATIOS:
+        change = of.typical if condition.what == "step_time" else of.average
+        why = why_cannot(before, after)
+        if change is None or why is not None:
+            return None, why or "a side has no steps"
+        if condition.what == "throughput":
+            return _scaled(
+                Interval(low=1 / change.ratio.high, mid=1 / change.ratio.mid, high=1 / change.ratio.low)
+            ), None
+        if condition.percent:
+            return _scaled(change.ratio), None
+        base = _base(of, condition.what)
+        return Interval(**{end: (getattr(change.ratio, end) - 1) * base for end in ("low", "mid", "high")}), None
+    return _account(condition, of)
+
+
+def _base(of: Comparison, what: str) -> float:
+    """The step (or sample) before, in ns."""
+    step = of.before.median_ns if what == "step_time" else of.before.mean_ns
+    return (step or 0.0) / ((of.before.samples_per_step or 1.0) if of.unit == "sample" else 1.0)
+
+
+def _scaled(ratio: Interval) -> Interval:
+    """Percent more."""
+    return Interval(low=100 * (ratio.low - 1), mid=100 * (ratio.mid - 1), high=100 * (ratio.high - 1))
+
+
+def _account(condition: Condition, of: Comparison) -> tuple[Interval | None, str | None]:
+    """The change of an account and all below it; intervals of several are added end by end: rather too wide."""
+    rows = [row for row in of.accounts if within(row.account, condition.what)]
+    if not rows:
+        return None, "neither side has that account"
+    if any(row.difference_ns is None for row in rows):
+        return None, f"fewer than {FEWEST} steps on a side, or steps that are not told apart"
+    ends = {
+        end: sum(getattr(row.difference_ns, end) for row in rows if row.difference_ns is not None)
+        for end in ("low", "mid", "high")
+    }
+    if not condition.percent:
+        return Interval(**ends), None
+    base = sum(row.before_ns for row in rows)
+    if not base:
+        return None, "the account was empty before: give the limit in ms"
+    return Interval(**{end: 100 * value / base for end, value in ends.items()}), None

@@ -1,0 +1,29 @@
+"""Two paths and conditions → the comparison with its gates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gpuwhy.compare.differences import compare
+from gpuwhy.compare.gate import Condition, judge
+from gpuwhy.compare.sides import side
+from gpuwhy.reports.compare_model import Comparison
+from gpuwhy.sources.load import Progress
+
+
+def compared(
+    before: str,
+    after: str,
+    conditions: Sequence[Condition] = (),
+    samples: tuple[float | None, float | None] = (None, None),
+    on_progress: Progress | None = None,
+) -> Comparison:
+    """Read both sides, compare them, and judge the conditions.
+
+    Raises GpuwhyError where one of them cannot be read.
+    """
+    one, other = side(before, samples[0], on_progress), side(after, samples[1], on_progress)
+    found = compare(one, other)
+    return msgspec.structs.replace(found, gates=[judge(condition, found, one, other) for condition in conditions])
