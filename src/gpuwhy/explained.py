@@ -30,3 +30,5 @@ class Explained:
     report: Report
     parts: Parts | None = None
     watched: Watched | None = None
+    redacted: bool = False
+    """Private names are replaced: nothing may be copied from the inputs any more."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gpuwhy.commands.options import AsJson, Color, Html, Output, with_epilog
+from gpuwhy.commands.options import AsJson, Color, Html, Output, Redact, with_epilog
 
 EPILOG = """Examples:
 
@@ -45,6 +45,7 @@ def compare(
     as_json: AsJson = False,
     output: Output = None,
     html: Html = None,
+    redact: Redact = False,
     color: Color = None,
 ) -> None:
     """Say what is different between two profiles, runs or reports, and whether it is more than noise."""
@@ -54,7 +55,7 @@ def compare(
 
     conditions = [parse(text) for text in fail_if or ()]
     with progress() as on_progress:
-        found = compared(before, after, conditions, _samples(samples), on_progress)
+        found = compared(before, after, conditions, _samples(samples), redact, on_progress)
     emit_comparison(found, as_json=as_json, output=output, html=html, color=color)
     outcomes = {gate.outcome for gate in found.gates}
     if HOLDS in outcomes:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gpuwhy.commands.options import AsJson, Color, Html, Output, with_epilog
+from gpuwhy.commands.options import AsJson, Color, Html, Output, Redact, with_epilog
 from gpuwhy.errors import GpuwhyError
 
 EPILOG = """Examples:
@@ -102,6 +102,7 @@ def explain(
             help="Also write the profile itself with tracks added (accounts, gaps, findings), for ui.perfetto.dev.",
         ),
     ] = None,
+    redact: Redact = False,
     save_timeline: Annotated[
         str | None,
         typer.Option(
@@ -121,7 +122,7 @@ def explain(
     from gpuwhy.findings.questions import parse
 
     judged = selection(*chosen)
-    wanted = Wanted(as_json, output, html, perfetto, color)
+    wanted = Wanted(as_json, output, html, perfetto, color, redact)
     if what_if is not None:
         parse(what_if)  # a slip is told before anything is read
     if len(files) == 1 and os.path.isdir(files[0]):

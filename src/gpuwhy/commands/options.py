@@ -12,6 +12,10 @@ Html = Annotated[
     str | None,
     typer.Option("--html", metavar="FILE", help="Also write the report with pictures: one HTML file, to pass around."),
 ]
+Redact = Annotated[
+    bool,
+    typer.Option("--redact", help="Replace names of files, functions, modules, hosts and users, in every report."),
+]
 Color = Annotated[
     bool | None, typer.Option("--color/--no-color", help="Colours; by default where the output is a terminal.")
 ]

@@ -35,10 +35,15 @@ class Wanted:
     html: str | None = None
     perfetto: str | None = None
     color: bool | None = None
+    redact: bool = False
 
 
 def emit(explained: Explained, wanted: Wanted) -> None:
     """Write the reports, and leave with exit status 3 if the ledger must not be trusted."""
+    if wanted.redact:
+        from gpuwhy.redact.redact import redacted
+
+        explained = redacted(explained)
     report = explained.report
     if wanted.perfetto is not None:
         from gpuwhy.reports.perfetto import write as write_perfetto

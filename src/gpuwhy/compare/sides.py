@@ -19,6 +19,8 @@ from gpuwhy.arrays import combined
 from gpuwhy.errors import GpuwhyError
 from gpuwhy.explained import Explained
 from gpuwhy.ledger.accounts import within
+from gpuwhy.redact.names import Names
+from gpuwhy.redact.redact import redacted
 from gpuwhy.reports import model
 from gpuwhy.reports.build import Parts
 from gpuwhy.reports.words import kernel_name
@@ -62,10 +64,12 @@ class Side:
     """Whether these are all, or only those with most time."""
 
 
-def side(path: str, samples: float | None = None, on_progress: Progress | None = None) -> Side:
+def side(
+    path: str, samples: float | None = None, names: Names | None = None, on_progress: Progress | None = None
+) -> Side:
     """Explain a profile or a run, or read a report that `gpuwhy explain --json` or `gpuwhy run` has saved.
 
-    Raises GpuwhyError where that cannot be done.
+    With `names` private names are replaced. Raises GpuwhyError where that cannot be done.
     """
     if os.path.isdir(path):
         from gpuwhy.run.analyse import explain_run
@@ -75,6 +79,8 @@ def side(path: str, samples: float | None = None, on_progress: Progress | None =
         found = Explained(saved)
     else:
         found = api.explained(api.load(path, on_progress=on_progress))
+    if names is not None:
+        found, path = redacted(found, names), names.path(path)
     return side_of(path, found, samples)
 
 

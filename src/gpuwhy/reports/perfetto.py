@@ -55,8 +55,12 @@ def write(explained: Explained, out: str) -> None:
     parts = explained.parts
     if parts is None:
         raise GpuwhyError("there is no profile to add tracks to")
-    path = _path(parts.basis.timeline)
     added = b",\n".join(_encoded(event) for event in tracks(parts, explained.report))
+    if explained.redacted:  # the profile itself would tell all names
+        with _writable(out) as file:
+            file.write(b'{"traceEvents": [\n' + added + b"\n]}\n")
+        return
+    path = _path(parts.basis.timeline)
     with _readable(path) as chunks, _writable(out) as file:
         head, at = _events_begin(path, chunks)
         file.write(head[:at] + b"\n" + added + b",\n")

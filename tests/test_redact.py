@@ -1,0 +1,197 @@
+"""`--redact`: nothing that is the user's own is left in any report, and nothing else changes."""
+
+from __future__ import annotations
+
+import getpass
+import gzip
+import json
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import SHARED, needs_shared
+from events import Profile
+from journaling import OPTIMIZER, Process, write_run
+
+import gpuwhy
+from gpuwhy import api
+from gpuwhy.errors import GpuwhyError
+from gpuwhy.redact.names import Names
+from gpuwhy.redact.public import is_public_kernel, public_part
+from gpuwhy.redact.redact import redacted
+from gpuwhy.reports.json import encode
+from gpuwhy.timeline import CallKind
+
+SECRET = re.compile(r"(?i)zebra")
+"""In every name of the profile below that is the user's own."""
+
+
+def secretive(folder: Path) -> Path:
+    """Five steps that wait for their own loader, in a program whose every name is its own."""
+    profile = Profile()
+    for step in range(6):
+        at = step * 1_000_000
+        profile.step(step + 1, at, at + 1_000_000)
+        profile.frame("/home/zebra/zebra_corp/train_zebra.py(10): train_zebra_step", at, at + 999_000)
+        profile.annotation("zebra phase", at + 1_000, at + 400_000)
+        profile.frame("/home/zebra/zebra_corp/loader.py(77): zebra_decode", at + 2_000, at + 390_000)
+        profile.frame("nn.Module: ZebraBlock_3", at + 450_000, at + 800_000)
+        profile.frame(
+            "/opt/lib/python3.11/site-packages/torch/nn/modules/linear.py(125): forward", at + 460_000, at + 700_000
+        )
+        profile.operator("zebralib::striped_attention", at + 470_000, at + 560_000, inputs=[("float", [4, 5])])
+        profile.launch(
+            at + 480_000, at + 490_000, at + 600_000, at + 700_000, name="zebra_striped_kernel<ZebraType>(float*)"
+        )
+        profile.operator("aten::mm", at + 570_000, at + 690_000, inputs=[("float", [64, 64]), ("float", [64, 64])])
+        profile.launch(at + 580_000, at + 590_000, at + 700_000, at + 900_000, name="sm90_xmma_gemm_f32f32")
+        profile.operator("ZebraFunctionBackward", at + 691_000, at + 695_000)
+    path = folder / "zebra_corp" / "zebra.pt.trace.json.gz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    profile.write(path)
+    return path
+
+
+def command(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    done = [sys.executable, "-m", "gpuwhy", *arguments]
+    return subprocess.run(done, capture_output=True, text=True, timeout=120, check=False, cwd=cwd)
+
+
+def test_no_private_name_is_left_in_any_report(tmp_path: Path) -> None:
+    path = secretive(tmp_path)
+    html, perfetto = tmp_path / "r.html", tmp_path / "p.json"
+    options = ["--redact", "--top", "9", "--html", str(html), "--perfetto", str(perfetto)]
+    text = command("explain", str(path), *options)
+    assert text.returncode in (0, 3), text.stderr
+    told = command("explain", str(path), "--redact", "--json", "--top", "9")
+    assert SECRET.search(command("explain", str(path)).stdout)  # else this test shows nothing
+    for report in (text.stdout, text.stderr, told.stdout, html.read_text(), perfetto.read_text()):
+        assert len(report) > 500 or report is text.stderr
+        found = SECRET.search(report)
+        assert not found, report[max(found.start() - 100, 0) : found.end() + 100]
+        for word in (str(tmp_path), "/home/", "/opt/"):
+            assert word not in report
+    assert "torch/nn/modules/linear.py(125): forward" in html.read_text()
+    events = json.loads(perfetto.read_text())["traceEvents"]
+    assert any(event["name"].startswith("idle/outside_operators/file-") for event in events)
+
+
+def test_a_comparison_has_none_either_and_one_name_on_both_sides(tmp_path: Path) -> None:
+    one, other = secretive(tmp_path / "a"), secretive(tmp_path / "b")
+    for form in ((), ("--json",)):
+        told = command("compare", str(one), str(other), "--redact", *form)
+        assert told.returncode == 0, told.stderr
+        assert not SECRET.search(told.stdout)
+        assert str(tmp_path) not in told.stdout
+    accounts = json.loads(told.stdout)["accounts"]
+    assert {row["after_ns"] - row["before_ns"] for row in accounts} == {0.0}
+
+
+def test_figures_accounts_and_public_names_stay(tmp_path: Path) -> None:
+    found = api.explained(gpuwhy.load(str(secretive(tmp_path))), top=9)
+    (before,), (after,) = found.report.devices, redacted(found).report.devices
+    assert [entry.ns for entry in after.ledger] == [entry.ns for entry in before.ledger]
+    same = [entry.account for entry in before.ledger if not re.search("(?i)zebra|/opt/", entry.account)]
+    assert [entry.account for entry in after.ledger if entry.account in same] == same
+    assert {weight.name for weight in before.weights if not SECRET.search(weight.name)} <= {
+        w.name for w in after.weights
+    }
+    assert after.largest_loss.ns == before.largest_loss.ns
+
+
+def test_the_same_name_has_the_same_replacement_and_different_ones_have_not(tmp_path: Path) -> None:
+    names = Names()
+    one = names.call("/home/u/a.py(1): f", CallKind.PYTHON)
+    assert names.call("/home/u/a.py(1): f", CallKind.PYTHON) == one == "file-1.py(1): function-1"
+    assert names.call("/home/u/a.py(9): g", CallKind.PYTHON) == "file-1.py(9): function-2"
+    assert names.call("/home/u/b.py(1): f", CallKind.PYTHON) == "file-2.py(1): function-1"
+    assert names.call("nn.Module: Mine_0", CallKind.PYTHON) == "nn.Module: Module-1_0"
+    assert names.call("nn.Module: Mine_1", CallKind.PYTHON) == "nn.Module: Module-1_1"
+    assert names.call("nn.Module: Linear_1", CallKind.PYTHON) == "nn.Module: Linear_1"
+
+
+@pytest.mark.parametrize(
+    ("path", "public"),
+    [
+        ("torch/nn/functional.py", "torch/nn/functional.py"),
+        ("/root/venv/lib/python3.12/site-packages/transformers/trainer.py", "transformers/trainer.py"),
+        ("threading.py", "threading.py"),
+        ("/usr/lib/python3.12/threading.py", "threading.py"),
+        ("/usr/lib/python3.12/json/decoder.py", None),
+        ("/home/me/torch/mine.py", None),
+        ("/home/me/threading.py", None),
+        ("train.py", None),
+        ("secret/torch/x.py", None),
+        ("", None),
+    ],
+)
+def test_which_files_are_everybodys(path: str, public: str | None) -> None:
+    assert public_part(path) == public
+
+
+@pytest.mark.parametrize(
+    ("name", "public"),
+    [
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>(int)", True),
+        ("Memcpy HtoD (Pageable -> Device)", True),
+        ("nvjet_sm90_tst_64x64_64x13_4x2_h_bz_bias_TNT", True),
+        ("triton_poi_fused_add_0", True),
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", True),
+        ("my_gemm_kernel", False),
+        ("void acme::fused_mlp<float>(float*)", False),
+        ("triton_secret_sauce", False),
+    ],
+)
+def test_which_kernels_are_everybodys(name: str, public: bool) -> None:
+    assert is_public_kernel(name) is public
+
+
+def test_a_run_tells_neither_its_command_nor_its_folder(tmp_path: Path) -> None:
+    process = Process().anchored(OPTIMIZER).every(10, 200, since=2000)
+    process.note("compiled", 500, begun=1, co_name="zebra_forward", co_filename="/home/zebra/m.py", co_firstlineno=3)
+    process.note("missing", 3, what="could not read /home/zebra/secret")
+    words = ["/usr/bin/python3", "zebra/train.py", "--data", "/home/zebra/data", "--name", "zebra"]
+    folder = write_run(tmp_path / "zebra", process, wall=4_500, command=words)
+    for form in ((), ("--json",)):
+        told = command("explain", str(folder), "--redact", *form)
+        assert told.returncode == 0, told.stderr
+        assert not SECRET.search(told.stdout), SECRET.findall(told.stdout)
+        assert str(tmp_path) not in told.stdout
+    run = json.loads(told.stdout)["run"]
+    assert run["command"][0] == "python3"
+    assert run["throughput"]["steps"] == 200
+
+
+@needs_shared
+def test_public_profiles_show_no_path_user_or_host(tmp_path: Path) -> None:
+    """Absolute paths, and every file that is neither a public library's nor the standard library's."""
+    looked = 0
+    for path in sorted((SHARED / "traces").rglob("*.json*")):
+        if path.stat().st_size > 400_000:
+            continue
+        try:
+            found = api.explained(gpuwhy.load(str(path)), top=5)
+        except GpuwhyError:
+            continue
+        hidden = redacted(found)
+        text = encode(hidden.report)
+        assert hidden.parts is not None
+        text += "\n".join(hidden.parts.basis.timeline.names)
+        assert not re.search(r"/(home|root|tmp|opt|usr|workspace|mnt|data|sgl-workspace)/", text), path
+        for name in found.parts.basis.timeline.names if found.parts is not None else ():
+            file, found_frame, _ = name.partition(".py(")
+            own = found_frame and "/" in file and public_part(f"{file}.py") is None
+            assert not (own and f"{file}.py" in text), (path, file)
+        for word in (getpass.getuser(), socket.gethostname()):
+            assert not re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)
+        looked += 1
+    assert looked > 20
+
+
+def test_a_compressed_profile_of_tracks_holds_none(tmp_path: Path) -> None:
+    out = tmp_path / "p.json.gz"
+    assert command("explain", str(secretive(tmp_path)), "--redact", "--perfetto", str(out)).returncode in (0, 3)
+    assert not SECRET.search(gzip.decompress(out.read_bytes()).decode())
