@@ -223,6 +223,22 @@ def test_kernels_of_a_saved_report_are_not_said_to_be_gone(tmp_path: Path) -> No
     assert any("saved report" in note for note in found.notes)
 
 
+def test_a_side_without_a_ledger_is_not_taken_to_have_spent_nothing(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "a", steps(300, 1))
+    found = compared(str(run), str(DEMO), [parse("idle/input > +1ms")])
+    assert (found.accounts, found.kernels) == ([], [])
+    assert any("no ledger" in note for note in found.notes)
+    assert found.gates[0].outcome == CANNOT_TELL
+
+
+def test_less_than_half_a_percent_is_no_difference(tmp_path: Path) -> None:
+    one, other = (run_of(tmp_path / n, f * steps(300, 1, noise=1e-4, spikes=0)) for n, f in (("a", 1), ("b", 1.003)))
+    found = compared(str(one), str(other))
+    assert found.typical is not None
+    assert found.typical.ratio.low > 1
+    assert found.typical.differs is False
+
+
 # --- gates
 
 

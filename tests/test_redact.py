@@ -96,9 +96,8 @@ def test_figures_accounts_and_public_names_stay(tmp_path: Path) -> None:
     assert [entry.ns for entry in after.ledger] == [entry.ns for entry in before.ledger]
     same = [entry.account for entry in before.ledger if not re.search("(?i)zebra|/opt/", entry.account)]
     assert [entry.account for entry in after.ledger if entry.account in same] == same
-    assert {weight.name for weight in before.weights if not SECRET.search(weight.name)} <= {
-        w.name for w in after.weights
-    }
+    public = {weight.name for weight in before.weights if not re.search("(?i)zebra|/opt/", weight.name)}
+    assert public <= {weight.name for weight in after.weights}
     assert after.largest_loss.ns == before.largest_loss.ns
 
 

@@ -17,6 +17,8 @@ ALIKE = 0.05
 MOST_KERNELS = 200
 LEAST_SHARE = 0.001
 """Kernels whose change is less than this part of the longer step are not listed."""
+LEAST = 0.005
+"""A step that takes so much longer, or less, is alike: that much a clock or the place in memory can do."""
 RUN_TO_RUN = 0.02
 """Two starts of one and the same program differed by up to 2 % on a shared host (docs/compare.md): a smaller difference
 is said to need more runs."""
@@ -78,7 +80,8 @@ def _changes(before: Side, after: Side, parts: tuple[float, float]) -> tuple[mod
     one, other = before.lengths / parts[0], after.lengths / parts[1]
     found = []
     for ratio in (ratio_of_medians(one, other), ratio_of_means(one, other)):
-        differs = (ratio.low > 1 or ratio.high < 1) if sure else None
+        beyond = (ratio.low > 1 or ratio.high < 1) and abs(math.log(ratio.mid)) > LEAST
+        differs = beyond if sure else None
         found.append(model.Change(ratio=told(ratio), differs=differs))
     return found[0], found[1]
 
@@ -89,7 +92,9 @@ def told(of: Interval) -> IntervalInfo:
 
 
 def _accounts(before: Side, after: Side, parts: tuple[float, float]) -> list[model.AccountChange]:
-    """All accounts of both, the largest change first."""
+    """All accounts of both, the largest change first; none where a side has no ledger: missing is not zero."""
+    if not before.accounts or not after.accounts:
+        return []
     rows = []
     for name in dict.fromkeys((*before.accounts, *after.accounts)):
         one, other = before.accounts.get(name, 0.0) / parts[0], after.accounts.get(name, 0.0) / parts[1]
@@ -120,6 +125,8 @@ def _account_difference(before: Side, after: Side, parts: tuple[float, float], n
 
 
 def _kernels(before: Side, after: Side, parts: tuple[float, float]) -> list[model.KernelChange]:
+    if not before.kernels or not after.kernels:
+        return []
     complete = before.all_kernels and after.all_kernels
     nothing = Kernel(0.0, 0.0)
     rows = []
@@ -172,7 +179,7 @@ def _verdict(
     if typical is None or average is None:
         missing = before.label if not len(before.lengths) else after.label
         return f"Cannot tell: {missing} has no steps."
-    figure = f"× {typical.ratio.mid:.3f} [{typical.ratio.low:.3f}, {typical.ratio.high:.3f}]"
+    figure = _ratio(typical.ratio)
     if typical.differs is None:
         head = f"Cannot tell whether the {unit} takes longer: {why_cannot(before, after)}"
         head += f" (the medians differ by {figure[: figure.index(' [')]})"
@@ -181,9 +188,14 @@ def _verdict(
     else:
         head = f"No difference beyond the noise of the steps: {figure}"
     if average.differs and not typical.differs:
-        mean = f"× {average.ratio.mid:.3f} [{average.ratio.low:.3f}, {average.ratio.high:.3f}]"
+        mean = _ratio(average.ratio)
         head += f"; but on average it takes {'longer' if average.ratio.mid > 1 else 'less time'}, by rare steps: {mean}"
     return " ".join(filter(None, (f"{head}.", _largest(accounts, unit), _causes(before, after))))
+
+
+def _ratio(of: IntervalInfo) -> str:
+    digits = 3 if of.mid < 10 else 1
+    return f"× {of.mid:.{digits}f} [{of.low:.{digits}f}, {of.high:.{digits}f}]"
 
 
 def _causes(before: Side, after: Side) -> str:
@@ -224,6 +236,9 @@ def _notes(before: Side, after: Side, unit: str, typical: model.Change | None) -
         notes.append(
             f"{start}: a host that changes its pace looks like a change of the program; repeat both to be sure"
         )
-    if not (before.all_kernels and after.all_kernels):
+    blank = [side.label for side in (before, after) if not side.accounts]
+    if blank:
+        notes.append(f"no ledger of a device in {' and '.join(blank)}: accounts and kernels are not compared")
+    elif not (before.all_kernels and after.all_kernels):
         notes.append("a saved report lists only its largest kernels: kernels that came or went are not told")
     return notes

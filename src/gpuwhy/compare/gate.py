@@ -96,10 +96,12 @@ def _scaled(ratio: Interval) -> Interval:
 
 def _account(condition: Condition, of: Comparison) -> tuple[Interval | None, str | None]:
     """The change of an account and all below it; intervals of several are added end by end: rather too wide."""
+    if not of.accounts:
+        return None, "a side has no ledger of a device"
     rows = [row for row in of.accounts if within(row.account, condition.what)]
-    if not rows:
-        return None, "neither side has that account"
-    if any(row.difference_ns is None for row in rows):
+    if not rows and all(row.difference_ns is not None for row in of.accounts):
+        return Interval(low=0.0, mid=0.0, high=0.0), None  # neither has it, and both would tell
+    if not rows or any(row.difference_ns is None for row in rows):
         return None, f"fewer than {FEWEST} steps on a side, or steps that are not told apart"
     ends = {
         end: sum(getattr(row.difference_ns, end) for row in rows if row.difference_ns is not None)

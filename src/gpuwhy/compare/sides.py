@@ -193,7 +193,7 @@ def metadata(side: Side) -> dict[str, Any]:
     """What must be alike for a comparison to be fair."""
     report = side.report
     return {
-        "device": ", ".join(sorted({name or "not named" for name in report.source.devices})),
+        "device": ", ".join(sorted({name or "not named" for name in report.source.devices})) or "none",
         "clock": side.clock,
         "samples a step": side.samples,
     }
