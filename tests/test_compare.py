@@ -193,6 +193,7 @@ def test_accounts_sum_to_the_steps_of_both_sides() -> None:
     found = compared(str(ZOO / "unfused_elementwise.base.json.gz"), str(ZOO / "unfused_elementwise.fixed.json.gz"))
     for side, of in ((found.before, "before_ns"), (found.after, "after_ns")):
         assert sum(getattr(row, of) for row in found.accounts) == pytest.approx(side.mean_ns)
+    assert msgspec.json.decode(encode(found), type=Comparison) == found
     kinds = {row.name: row.change for row in found.kernels}
     assert kinds["triton_poi_fused_add_mul_tanh_3"] == "appeared"
     assert any(name.endswith("‹tanh_kernel_cuda›") and change == "vanished" for name, change in kinds.items())

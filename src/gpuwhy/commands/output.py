@@ -72,10 +72,10 @@ def emit_comparison(
 ) -> None:
     """Write a comparison."""
     if html is not None:
-        from gpuwhy.reports.html.page import render_comparison
+        from gpuwhy.reports.html.comparison import render as render_page
 
         _reconfigure(encoding="utf-8")
-        write(render_comparison(found), html)
+        write(render_page(found), html)
         if html == "-":
             return
     if as_json:

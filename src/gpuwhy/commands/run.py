@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from gpuwhy.commands.options import Color, with_epilog
+from gpuwhy.commands.options import AsJson, Color, Html, Redact, with_epilog
+from gpuwhy.commands.output import Wanted
 from gpuwhy.errors import GpuwhyError
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ EPILOG = """Examples:
   gpuwhy run --at-step 1000 --profile-steps 10 train.py
 
   gpuwhy run --no-profile train.py      counters, steps and input only
+
+  gpuwhy run --html report.html train.py   one page with pictures, too
 
   gpuwhy run --report-fd 3 train.py 3>report.txt
 
@@ -88,7 +91,9 @@ def run(
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file, not to stderr.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON (docs/report.md).")] = False,
+    as_json: AsJson = False,
+    html: Html = None,
+    redact: Redact = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write no report; gpuwhy explain can, later.")] = False,
     color: Color = None,
 ) -> None:
@@ -97,7 +102,7 @@ def run(
     from gpuwhy.run.folder import compress, make
 
     command = _command(program or [], module)
-    _check_places(output, report_fd)
+    _check_places(output, html, report_fd)
     options: dict[str, Any] = {"profile": profile, "profile_steps": profile_steps, "at_step": at_step}
     place, about = make(command, options, folder)
     try:
@@ -107,7 +112,7 @@ def run(
         raise
     compress(place)
     if not quiet:
-        _report(place, output, report_fd, as_json, color)
+        _report(place, Wanted(as_json, output, html, color=color, redact=redact), report_fd)
     launch.leave(returncode)
 
 
@@ -162,12 +167,17 @@ def _watched(command: list[str], place: Path, about: RunFile, again_s: float) ->
     return returncode
 
 
-def _check_places(output: str | None, number: int | None) -> None:
+def _check_places(output: str | None, html: str | None, number: int | None) -> None:
     """What can be known of where the report shall go, before the program runs for hours."""
     if output is not None and number is not None:
         raise GpuwhyError("--output and --report-fd exclude each other")
-    if output is not None and not os.access(os.path.dirname(os.path.abspath(output)), os.W_OK):
-        raise GpuwhyError(f"--output {output}: its folder is not there, or cannot be written")
+    for option, path in (("--output", output), ("--html", html)):
+        if path is not None and not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK):
+            raise GpuwhyError(f"{option} {path}: its folder is not there, or cannot be written")
+    if html is not None:
+        from gpuwhy.reports.html.sheet import needed
+
+        needed()
     if number is None:
         return
     try:
@@ -179,25 +189,35 @@ def _check_places(output: str | None, number: int | None) -> None:
         ) from None
 
 
-def _report(place: Path, output: str | None, report_fd: int | None, as_json: bool, color: bool | None) -> None:
+def _report(place: Path, wanted: Wanted, report_fd: int | None) -> None:
     """Explain the run, keep the report, and write it; the program's exit status counts, whatever happens here."""
     from gpuwhy.reports.json import encode
     from gpuwhy.run.analyse import explain_run
 
     try:
-        report = explain_run(place).report
-        text = encode(report)
-        (place / "report.json").write_text(text, encoding="utf-8")
+        explained = explain_run(place)
+        (place / "report.json").write_text(encode(explained.report), encoding="utf-8")
+        if wanted.redact:
+            from gpuwhy.redact.redact import redacted
+
+            explained = redacted(explained)
+        if wanted.html is not None:
+            from gpuwhy.reports.html.page import render
+
+            Path(wanted.html).write_text(render(explained), encoding="utf-8")
     except (GpuwhyError, OSError) as error:
         typer.echo(f"gpuwhy: no report: {error}", err=True)
         return
-    if not as_json:
+    if wanted.as_json:
+        text = encode(explained.report)
+    else:
         from gpuwhy.commands.output import text_for
 
-        text = text_for(report, sys.stderr if output is None and report_fd is None else None, color)
+        stream = sys.stderr if wanted.output is None and report_fd is None else None
+        text = text_for(explained.report, stream, wanted.color)
     try:
-        if output is not None:
-            Path(output).write_text(text, encoding="utf-8")
+        if wanted.output is not None:
+            Path(wanted.output).write_text(text, encoding="utf-8")
         elif report_fd is not None:
             with os.fdopen(os.dup(report_fd), "w", encoding="utf-8", errors="replace") as file:
                 file.write(text)

@@ -15,6 +15,7 @@ from gpuwhy.reports.words import ms
 ALIKE = 0.05
 """A kernel whose time (or number) changes by less than this part is alike."""
 MOST_KERNELS = 200
+MOST_LENGTHS = 500
 LEAST_SHARE = 0.001
 """Kernels whose change is less than this part of the longer step are not listed."""
 LEAST = 0.005
@@ -35,8 +36,8 @@ def compare(before: Side, after: Side) -> model.Comparison:
     return model.Comparison(
         gpuwhy=__version__,
         unit=unit,
-        before=_info(before),
-        after=_info(after),
+        before=_info(before, parts[0]),
+        after=_info(after, parts[1]),
         verdict=_verdict(before, after, unit, typical, average, accounts),
         typical=typical,
         average=average,
@@ -53,7 +54,8 @@ def _parts(side: Side, unit: str) -> float:
     return float(side.samples or 1) if unit == "sample" else 1.0
 
 
-def _info(side: Side) -> model.SideInfo:
+def _info(side: Side, parts: float) -> model.SideInfo:
+    step = max(-(-len(side.lengths) // MOST_LENGTHS), 1)
     return model.SideInfo(
         label=side.label,
         devices=side.report.source.devices,
@@ -62,6 +64,7 @@ def _info(side: Side) -> model.SideInfo:
         samples_per_step=side.samples,
         median_ns=float(np.median(side.lengths)) if len(side.lengths) else None,
         mean_ns=float(side.lengths.mean()) if len(side.lengths) else None,
+        lengths_ns=(side.lengths[::step] / parts).tolist(),
         verdict=side.report.verdict.text,
         cause=side.report.verdict.cause,
     )

@@ -182,10 +182,11 @@ def _of_view(view: View, steps: int) -> dict[tuple[str, str], Kernel]:
     count = np.bincount(kind, minlength=len(first))
     names = view.timeline.names
     found: dict[tuple[str, str], Kernel] = {}
+    counts, times = count.tolist(), ns.tolist()  # plain numbers: reports are made of them
     for one, row in enumerate(first.tolist()):
         key = kernel_name(names[view.ops.name[row]]), view.accounts[view.account[row]]
         before = found.get(key, Kernel(0.0, 0.0))
-        found[key] = Kernel(before.count + count[one] / steps, before.ns + ns[one] / steps)
+        found[key] = Kernel(before.count + counts[one] / steps, before.ns + times[one] / steps)
     return found
 
 

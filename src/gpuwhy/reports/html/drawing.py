@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,9 +15,10 @@ from gpuwhy.arrays import combined, unique
 from gpuwhy.intervals import Rows, Times
 from gpuwhy.ledger.charges import Charges
 from gpuwhy.ledger.partition import Basis, Ledger, Owned, owners
-from gpuwhy.reports.callpaths import LIBRARY, call_path, callers
+from gpuwhy.reports.callpaths import LIBRARY
+from gpuwhy.reports.html.limits import Limits, plain
+from gpuwhy.reports.html.naming import NOTHING, OPERATION, PIECE, Names
 from gpuwhy.reports.html.scene import Boxes, Drawing, Lane
-from gpuwhy.reports.words import kernel_name, shorten
 from gpuwhy.steps import STEP_MARK
 from gpuwhy.timeline import CallKind, Timeline
 
@@ -27,9 +29,7 @@ MOST_OPERATIONS = 20_000
 FINEST = 50_000
 """The smallest box is this part of the picture, which leaves room to zoom in."""
 MOST_STREAMS, MOST_THREADS, MOST_DEPTH = 8, 3, 6
-LONGEST_NAME, MOST_CALLERS = 160, 8
-NOTHING, OPERATION, PIECE = range(3)
-"""What the row of a box counts: nothing, the device's operations, or pieces of host calls."""
+MOST_CALLERS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,22 +50,24 @@ class Raw:
         return Raw(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
 
 
-def draw(of: Basis, ledger: Ledger, most_boxes: int) -> Drawing:
-    """The picture of one device, of at most `most_boxes` boxes."""
+def draw(of: Basis, ledger: Ledger, limits: Limits, share: int = 1) -> Drawing:
+    """The picture of one device, one of `share` that have room for `limits` together."""
     start, end, about = _stretch(of.timeline, ledger)
     owned = owners(of, ledger.device, start, end)
     lanes = [Lane(kind="ledger", label="account")]
     parts = [_ledger_lane(owned)]
+    notes = []
     for add in (_streams, _threads):
-        more_lanes, more = add(of, owned, len(lanes), start, end)
+        more_lanes, more, note = add(of, owned, len(lanes), start, end)
         lanes += more_lanes
         parts += more
+        notes += note
     raw = Raw.join(parts)
-    boxes, rows, kind, finest = _thinned(raw, start, end, most_boxes)
-    named = _Names(of.timeline, owned, of.timeline.ops_of(ledger.device).start)
-    name, path = named.of_boxes(kind, rows)
+    boxes, rows, kind, finest = _thinned(raw, start, end, limits.boxes // share)
+    named = Names(of.timeline, owned, limits, share)
+    name, path = named.of_boxes(kind, rows, boxes.ns)
     total = Charges.join([spans.charged(np.array([start, end])) for spans in (owned.busy, owned.idle)])
-    accounts, account, totals = _used(of.accounts.names, np.array(boxes.account, np.int64), total)
+    accounts, account, totals = _used(of.accounts.names, np.array(boxes.account, np.int64), total, limits)
     device = of.timeline.devices[ledger.device]
     return Drawing(
         rank=device.rank,
@@ -76,11 +78,12 @@ def draw(of: Basis, ledger: Ledger, most_boxes: int) -> Drawing:
         steps=_steps(ledger, start, end),
         finest_ns=finest,
         lanes=lanes,
-        boxes=_with(boxes, account, name, path),
+        boxes=msgspec.structs.replace(boxes, account=account, name=name, path=path),
         accounts=accounts,
         totals=totals,
         names=named.names,
         paths=named.paths,
+        notes=notes + named.notes(),
     )
 
 
@@ -93,7 +96,11 @@ def _stretch(timeline: Timeline, ledger: Ledger) -> tuple[int, int, str]:
         last = min(first + SHOWN, len(steps))
         numbers = steps.number[[first, last - 1]].tolist()
         which = f"step {numbers[0]}" if first == last - 1 else f"steps {numbers[0]} to {numbers[1]}"
-        return int(steps.edge[first]), int(steps.edge[last]), f"{which} of the {len(steps)} judged"
+        return (
+            int(steps.edge[first]),
+            int(steps.edge[last]),
+            f"{which}, {last - first} of {len(steps)} that were judged",
+        )
     part = timeline.ops_of(ledger.device)
     starts = timeline.ops.start[part]
     inside = starts[(starts >= window.start) & (starts < window.end)]
@@ -122,7 +129,11 @@ def _ledger_lane(owned: Owned) -> Raw:
     return Raw.join(parts)
 
 
-def _streams(of: Basis, owned: Owned, first: int, start: int, end: int) -> tuple[list[Lane], list[Raw]]:
+Lanes = tuple[list[Lane], list[Raw], list[str]]
+"""Lanes, their boxes, and notes on what is not drawn."""
+
+
+def _streams(of: Basis, owned: Owned, first: int, start: int, end: int) -> Lanes:
     """A lane for each stream, those with most work."""
     ops = owned.ops
     rows = np.flatnonzero((ops.start < end) & (ops.end > start) & (ops.end > ops.start))
@@ -143,10 +154,11 @@ def _streams(of: Basis, owned: Owned, first: int, start: int, end: int) -> tuple
                 mine,
             )
         )
-    return lanes, parts
+    more = len(stream) - len(kept)
+    return lanes, parts, [f"{more:,} of {len(stream):,} streams, with less work, are not drawn"] if more else []
 
 
-def _threads(of: Basis, owned: Owned, first: int, start: int, end: int) -> tuple[list[Lane], list[Raw]]:
+def _threads(of: Basis, owned: Owned, first: int, start: int, end: int) -> Lanes:
     """Lanes for the threads that launched most, one for each depth of calls that say something."""
     timeline, nesting = of.timeline, of.timeline.nesting
     ops = owned.ops
@@ -176,7 +188,8 @@ def _threads(of: Basis, owned: Owned, first: int, start: int, end: int) -> tuple
                     mine,
                 )
             )
-    return lanes, parts
+    more = len(threads) - len(busiest)
+    return lanes, parts, [f"{more:,} of {len(threads):,} threads, with fewer launches, are not drawn"] if more else []
 
 
 def _shown(timeline: Timeline) -> NDArray[np.bool_]:
@@ -229,7 +242,8 @@ def _joined(raw: Raw, start: int, finest: int) -> tuple[Boxes, Rows, NDArray[np.
     by_place = np.lexsort((begin, raw.lane[longest]))
 
     def column(values: NDArray[np.int64]) -> list[int]:
-        return [int(value) for value in values[by_place]]
+        found: list[int] = values[by_place].tolist()
+        return found
 
     boxes = Boxes(
         lane=column(raw.lane[longest]),
@@ -256,71 +270,22 @@ def _most_time(raw: Raw, group: Rows, longest: Rows) -> NDArray[np.int64]:
     return np.asarray(keys[best] % width - 1, np.int64)
 
 
-class _Names:
-    """Names and call paths of boxes, each written once."""
+def _used(
+    names: list[str], account: NDArray[np.int64], owned: Charges, limits: Limits
+) -> tuple[list[str], list[int], list[int]]:
+    """The accounts that occur, the numbers of boxes' accounts among these, and what each owns.
 
-    def __init__(self, timeline: Timeline, owned: Owned, first_op: int) -> None:
-        self.timeline, self.ops, self.first_op = timeline, owned.ops, first_op
-        self.names: list[str] = []
-        self.paths: list[list[int]] = []
-        self.number: dict[str, int] = {}
-        self.path_of: dict[int, int] = {}
-        self.known: dict[tuple[int, ...], int] = {}
-
-    def of_boxes(self, of: NDArray[np.int64], rows: Rows) -> tuple[list[int], list[int]]:
-        """The numbers of each box's name and path."""
-        timeline = self.timeline
-        names, paths = [], []
-        launch = self.ops.launch[np.where(of == OPERATION, rows, 0)] if len(self.ops) else np.zeros(len(rows), np.int64)
-        launched = timeline.piece_at(np.maximum(launch, 0)) if len(timeline.calls) else np.full(len(rows), -1)
-        for what, row, call, piece in zip(of.tolist(), rows.tolist(), launch.tolist(), launched.tolist(), strict=True):
-            if what == OPERATION:
-                names.append(self._name(kernel_name(timeline.names[self.ops.name[row]])))
-                paths.append(self._path(piece if call >= 0 else -1))
-            elif what == PIECE:
-                names.append(self._name(timeline.names[timeline.calls.name[timeline.nesting.call[row]]]))
-                paths.append(self._path(int(timeline.nesting.parent[row])))
-            else:
-                names.append(-1)
-                paths.append(-1)
-        return names, paths
-
-    def _name(self, name: str) -> int:
-        name = shorten(name, LONGEST_NAME)
-        if name not in self.number:
-            self.number[name] = len(self.names)
-            self.names.append(name)
-        return self.number[name]
-
-    def _path(self, piece: int) -> int:
-        if piece < 0:
-            return -1
-        if piece not in self.path_of:
-            around = tuple(map(self._name, callers(call_path(self.timeline, piece), "")[-MOST_CALLERS:]))
-            if around not in self.known:
-                self.known[around] = len(self.paths)
-                self.paths.append(list(around))
-            self.path_of[piece] = self.known[around]
-        return self.path_of[piece]
-
-
-def _used(names: list[str], account: NDArray[np.int64], owned: Charges) -> tuple[list[str], list[int], list[int]]:
-    """The accounts that occur, the numbers of boxes' accounts among these, and what each owns."""
+    Of very many, those with least time become the account that they are below.
+    """
     ns = owned.by_account(len(names))
-    some = unique(np.concatenate((account[account >= 0], np.flatnonzero(ns))))
+    occurs = unique(np.concatenate((account[account >= 0], np.flatnonzero(ns))))
+    large = occurs[np.argsort(-ns[occurs], kind="stable")[: limits.accounts]]
+    label = {one: plain(names[one], limits.name) for one in large.tolist()}
+    for one in occurs.tolist():
+        label.setdefault(one, plain("/".join(names[one].split("/")[:2]), limits.name))
+    kept = {text: number for number, text in enumerate(dict.fromkeys(label[one] for one in occurs.tolist()))}
     number = np.full(len(names) + 1, -1, np.int64)
-    number[some] = np.arange(len(some))
-    return [names[one] for one in some.tolist()], number[account].tolist(), ns[some].tolist()
-
-
-def _with(boxes: Boxes, account: list[int], name: list[int], path: list[int]) -> Boxes:
-    return Boxes(
-        lane=boxes.lane,
-        start=boxes.start,
-        length=boxes.length,
-        account=account,
-        name=name,
-        path=path,
-        count=boxes.count,
-        ns=boxes.ns,
-    )
+    number[occurs] = [kept[label[one]] for one in occurs.tolist()]
+    totals = np.zeros(len(kept), np.int64)
+    np.add.at(totals, number[occurs], ns[occurs])
+    return list(kept), number[account].tolist(), totals.tolist()

@@ -58,6 +58,8 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     names: list[str]
     paths: list[list[int]]
     """Names of the calls around, outermost first."""
+    notes: list[str]
+    """What is not drawn."""
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +90,19 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     operations: int
     idle: str | None
     """The account of most of the idle time."""
+
+
+class StepBars(msgspec.Struct, frozen=True, kw_only=True):
+    """Lengths of steps, in columns; where there are many, neighbours are joined and their mean told."""
+
+    first: list[int]
+    last: list[int]
+    """Numbers of the steps of a bar."""
+    ns: list[int]
+    busy_ns: list[int | None]
+    """Null for start-up steps."""
+    joined: int
+    """Steps of a bar, at most."""
 
 
 class DeviceScene(msgspec.Struct, frozen=True, kw_only=True):

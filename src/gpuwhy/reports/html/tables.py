@@ -7,19 +7,17 @@ from numpy.typing import NDArray
 
 from gpuwhy.arrays import combined
 from gpuwhy.ledger.partition import Basis, Ledger
+from gpuwhy.reports import model
 from gpuwhy.reports.callpaths import LIBRARY
-from gpuwhy.reports.html.scene import Kernel, Site
-from gpuwhy.reports.words import kernel_name, shorten
+from gpuwhy.reports.html.limits import Limits, plain, plain_kernel
+from gpuwhy.reports.html.scene import Kernel, Site, StepBars
 from gpuwhy.roofline.efficiency import Bound
 from gpuwhy.roofline.view import View
 from gpuwhy.steps import STEP_MARK
 from gpuwhy.timeline import CallKind, Timeline
 
-MOST_ROWS = 150
-LONGEST = 200
 
-
-def kernels(view: View) -> tuple[list[Kernel], int]:
+def kernels(view: View, limits: Limits) -> tuple[list[Kernel], int]:
     """Operations by name and account, those with most time first, and how many names are not listed."""
     if not len(view.row):
         return [], 0
@@ -42,7 +40,7 @@ def kernels(view: View) -> tuple[list[Kernel], int]:
     names = view.timeline.names
     rows = [
         Kernel(
-            name=shorten(kernel_name(names[view.ops.name[first[one]]]), LONGEST),
+            name=plain_kernel(names[view.ops.name[first[one]]], limits.name),
             account=view.accounts[view.account[first[one]]],
             count=int(count[one]),
             ns=int(ns[one]),
@@ -52,12 +50,12 @@ def kernels(view: View) -> tuple[list[Kernel], int]:
             efficiency=float(least_ns[one] / known_ns[one]) if known_ns[one] else None,
             bound=Bound(int(bound[one])).name.lower(),
         )
-        for one in order[:MOST_ROWS].tolist()
+        for one in order[: limits.rows].tolist()
     ]
-    return rows, max(size - MOST_ROWS, 0)
+    return rows, max(size - limits.rows, 0)
 
 
-def sites(of: Basis, ledger: Ledger) -> tuple[list[Site], int]:
+def sites(of: Basis, ledger: Ledger, limits: Limits) -> tuple[list[Site], int]:
     """Places of the program: the innermost of its own frames, or else the outermost operator or annotation."""
     timeline = of.timeline
     site = _site_of_pieces(timeline)
@@ -77,15 +75,15 @@ def sites(of: Basis, ledger: Ledger) -> tuple[list[Site], int]:
     found = [one for one in np.argsort(-(busy_ns + idle_ns), kind="stable").tolist() if busy_ns[one] + idle_ns[one]]
     rows = [
         Site(
-            name=shorten(timeline.names[one - 1], LONGEST) if one else "(not known)",
+            name=plain(timeline.names[one - 1], limits.name) if one else "(not known)",
             busy_ns=int(busy_ns[one]),
             idle_ns=int(idle_ns[one]),
             operations=int(operations[one]),
-            idle=of.accounts.names[most[one]] if one in most else None,
+            idle=plain(of.accounts.names[most[one]], limits.name) if one in most else None,
         )
-        for one in found[:MOST_ROWS]
+        for one in found[: limits.rows]
     ]
-    return rows, max(len(found) - MOST_ROWS, 0)
+    return rows, max(len(found) - limits.rows, 0)
 
 
 def _site_of_pieces(timeline: Timeline) -> NDArray[np.int64]:
@@ -111,3 +109,22 @@ def _most(site: NDArray[np.int64], account: NDArray[np.int32], ns: NDArray[np.in
     for one in np.argsort(-total, kind="stable").tolist():
         best.setdefault(int(site[first[one]]) + 1, int(account[first[one]]))
     return best
+
+
+def step_bars(device: model.DeviceReport, most: int) -> StepBars:
+    """The steps as at most `most` bars and one more: neighbours are joined, but start-up only with start-up."""
+    joined = max(-(-len(device.steps) // max(most, 1)), 1)
+    bars: list[list[model.StepTime]] = []
+    for step in device.steps:
+        if not bars or len(bars[-1]) == joined or bars[-1][0].startup != step.startup:
+            bars.append([])
+        bars[-1].append(step)
+    return StepBars(
+        first=[bar[0].number for bar in bars],
+        last=[bar[-1].number for bar in bars],
+        ns=[sum(step.ns for step in bar) // len(bar) for bar in bars],
+        busy_ns=[
+            None if bar[0].busy_ns is None else sum(step.busy_ns or 0 for step in bar) // len(bar) for bar in bars
+        ],
+        joined=joined,
+    )

@@ -4,35 +4,16 @@
 // The ledger as a treemap: groups, accounts, and what weighs most in each.
 function ledgerChart(device) {
   const { ink, line, panel, paper } = shades();
-  const root = new Map();
-  for (const entry of device.ledger) {
-    const parts = entry.account.split("/");
-    const family = parts.slice(0, 2).join("/");
-    const group = root.get(parts[0]) || root.set(parts[0], new Map()).get(parts[0]);
-    (group.get(family) || group.set(family, []).get(family)).push(entry);
-  }
-  const leaf = (entry, name) => {
-    const weights = device.weights.filter((weight) => weight.account === entry.account);
-    const rest = entry.ns - weights.reduce((sum, weight) => sum + weight.ns, 0);
-    const children = weights.map((weight) => ({ name: weight.name, value: weight.ns, count: weight.count, path: weight.path, account: entry.account }));
-    if (children.length && rest > 0) children.push({ name: "others", value: rest, account: entry.account });
-    return node(name, entry.ns, entry.account, children);
-  };
-  const node = (name, ns, account, children) => ({ name, value: ns, account, children: children.length ? children : undefined, itemStyle: { color: colourOf(account) }, label: { color: inkOn(colourOf(account)) } });
-  const data = [...root].map(([group, families]) => {
-    const children = [...families].map(([family, entries]) => {
-      const name = family.split("/")[1];
-      if (entries.length === 1) return leaf(entries[0], entries[0].account.split("/").slice(1).join("/"));
-      return node(name, entries.reduce((sum, entry) => sum + entry.ns, 0), family, entries.map((entry) => leaf(entry, entry.account.split("/").slice(2).join("/"))));
-    });
-    return node(group, children.reduce((sum, child) => sum + child.value, 0), group, children);
-  });
+  const node = ({ name, ns, account, count, path, kind, children }) => ({ name, value: ns, account, count, path, children: children.length ? children.map(node) : undefined,
+    ...(kind === "weight" ? {} : { itemStyle: { color: colourOf(account) }, label: { color: inkOn(colourOf(account)) } }) });
+  const data = device.tree.map(node);
   return {
-    tooltip: { ...tooltip(), formatter: ({ data: at, treePathInfo }) => at && tip((at.count ? at.count + " × " : "") + at.name, treePathInfo.slice(1, -1).map((one) => one.name).join(" › "), ms(at.value) + " ms, " + percent(at.value / device.window_ns) + " of the window", at.path && at.path.slice(-4).join(" › ")) },
+    tooltip: { ...tooltip(), formatter: ({ data: at, treePathInfo }) => at && tip((at.count ? at.count + " × " : "") + at.name, treePathInfo.slice(1, -1).map((one) => one.name).join(" › "), ms(at.value) + " ms, " + percent(at.value / device.window_ns) + " of the window", (at.path || []).join(" › ")) },
     series: [{ type: "treemap", name: "the window", data, leafDepth: 2, drillDownIcon: "", roam: false, top: 4, bottom: 32, left: 0, right: 0, width: "100%", visibleMin: 40, animation: false,
       breadcrumb: { bottom: 2, itemStyle: { color: panel, borderColor: line, borderWidth: 1, textStyle: { color: ink, fontSize: 12 } }, emphasis: { itemStyle: { color: panel, textStyle: { color: ink } } } },
       label: { formatter: ({ name, value }) => name + "\n" + percent(value / device.window_ns), overflow: "truncate", lineHeight: 16, minMargin: 2 },
-      labelLayout: ({ rect }) => (rect.width < 44 || rect.height < 36 ? { fontSize: 0 } : {}),
+      // Of a label in an area, which has two lines; what leads back up has one and is never too small.
+      labelLayout: ({ rect, text }) => (text && text.includes("\n") && (rect.width < 44 || rect.height < 36) ? { fontSize: 0 } : {}),
       upperLabel: { show: true, height: 22, formatter: ({ name, value }) => name + "  " + percent(value / device.window_ns) },
       itemStyle: { borderColor: paper, gapWidth: 1 },
       levels: [{ itemStyle: { borderWidth: 0, gapWidth: 3 }, upperLabel: { show: false } }, { itemStyle: { borderWidth: 2, gapWidth: 1 }, upperLabel: { show: true } }, { upperLabel: { show: false } }] }],
@@ -40,12 +21,12 @@ function ledgerChart(device) {
 }
 
 // The step today, what each mend takes off it in turn, the step after all.
-function waterfallChart(report) {
+function waterfallChart({ step_ns, together }) {
   const { ink } = shades();
-  const steps = [report.replay.step_ns, ...report.together.along_ns];
-  const names = ["now", ...report.together.mends, "after all"];
-  const taken = report.together.along_ns.map((after, at) => Math.max(steps[at] - after, 0));
-  const last = report.together.step_after_ns;
+  const steps = [step_ns, ...together.along_ns];
+  const names = ["now", ...together.mends, "after all"];
+  const taken = together.along_ns.map((after, at) => Math.max(steps[at] - after, 0));
+  const last = together.step_after_ns;
   const gone = { color: "#e69f00", decal: { symbol: "rect", dashArrayX: [1, 0], dashArrayY: [2, 4], rotation: -0.8, color: "rgba(0,0,0,.25)" } };
   return {
     grid: { left: 8, right: 24, top: 24, bottom: 8, containLabel: true },
@@ -58,7 +39,7 @@ function waterfallChart(report) {
     xAxis: axis({ type: "category", data: names, axisLabel: { interval: 0, rotate: names.length > 5 ? 25 : 0, color: ink } }),
     yAxis: axis({ type: "value", name: "ms a step", axisLabel: { formatter: (value) => value } }),
     series: [
-      { type: "bar", stack: "all", silent: true, itemStyle: { color: "transparent" }, data: [0, ...report.together.along_ns.map((ns) => ns / 1e6), 0], animation: false },
+      { type: "bar", stack: "all", silent: true, itemStyle: { color: "transparent" }, data: [0, ...together.along_ns.map((ns) => ns / 1e6), 0], animation: false },
       { type: "bar", stack: "all", animation: false, label: { show: true, position: "top", color: ink, formatter: ({ dataIndex, value }) => (dataIndex && dataIndex < names.length - 1 ? "−" : "") + ms(value * 1e6) },
         data: [{ value: steps[0] / 1e6, itemStyle: { color: "#0072b2" } }, ...taken.map((ns) => ({ value: ns / 1e6, itemStyle: gone })), { value: last.mid / 1e6, itemStyle: { color: "#009e73" } }] },
     ],
@@ -66,24 +47,25 @@ function waterfallChart(report) {
 }
 
 // Each step's length, busy and idle; start-up steps grey.
-function stepsChart(device) {
+function stepsChart({ bars }) {
   const { ink } = shades();
-  const steps = device.steps;
-  const part = (name, of, colour) => ({ name, type: "bar", stack: "all", barCategoryGap: "10%", animation: false, itemStyle: { color: colour }, data: steps.map(of), large: steps.length > 2000 });
+  const many = bars.ns.length > 60;
+  const names = bars.first.map((first, at) => (first === bars.last[at] ? String(first) : `${first}–${bars.last[at]}`));
+  const part = (name, of, colour) => ({ name, type: "bar", stack: "all", barCategoryGap: "10%", animation: false, itemStyle: { color: colour }, data: bars.ns.map((ns, at) => of(ns, bars.busy_ns[at]) / 1e6) });
   return {
-    grid: { left: 8, right: 16, top: 32, bottom: steps.length > 60 ? 40 : 8, containLabel: true },
+    grid: { left: 8, right: 16, top: 32, bottom: many ? 40 : 8, containLabel: true },
     legend: { textStyle: { color: ink }, top: 0 },
     tooltip: { ...tooltip(), trigger: "axis", axisPointer: { type: "shadow" }, formatter: ([first]) => {
-      const step = steps[first.dataIndex];
-      return tip("step " + step.number + (step.startup ? ", start-up" : ""), ms(step.ns) + " ms", step.busy_ns !== null && "busy " + percent(step.busy_ns / Math.max(step.ns, 1)));
+      const at = first.dataIndex, ns = bars.ns[at], busy = bars.busy_ns[at];
+      return tip((bars.first[at] === bars.last[at] ? "step " : "mean of steps ") + names[at] + (busy === null ? ", start-up" : ""), ms(ns) + " ms", busy !== null && "busy " + percent(busy / Math.max(ns, 1)));
     } },
-    dataZoom: steps.length > 60 ? [{ type: "slider", height: 18, bottom: 6 }] : [],
-    xAxis: axis({ type: "category", data: steps.map((step) => String(step.number)), name: "" }),
+    dataZoom: many ? [{ type: "slider", height: 18, bottom: 6 }] : [],
+    xAxis: axis({ type: "category", data: names, name: "" }),
     yAxis: axis({ type: "value", name: "ms" }),
     series: [
-      part("busy", (step) => (step.busy_ns === null ? 0 : step.busy_ns / 1e6), COLOURS.busy),
-      part("idle", (step) => (step.busy_ns === null ? 0 : (step.ns - step.busy_ns) / 1e6), COLOURS.idle),
-      part("start-up", (step) => (step.busy_ns === null ? step.ns / 1e6 : 0), "#9aa3ad"),
+      part("busy", (ns, busy) => busy || 0, COLOURS.busy),
+      part("idle", (ns, busy) => (busy === null ? 0 : ns - busy), COLOURS.idle),
+      part("start-up", (ns, busy) => (busy === null ? ns : 0), "#9aa3ad"),
     ],
   };
 }
@@ -91,7 +73,7 @@ function stepsChart(device) {
 // FLOP/s against FLOPs a byte, both logarithmic, under the device's ceilings.
 function rooflineChart(device) {
   const { ink, soft } = shades();
-  const of = device.roofline;
+  const of = device;
   const points = of.operators.filter((one) => one.flops_per_s > 0 && one.bytes_per_s > 0);
   const bandwidth = of.ceilings.dram_bytes_per_s;
   const used = new Set(points.map((one) => one.precision));
@@ -108,7 +90,7 @@ function rooflineChart(device) {
     symbolSize: (value) => 8 + 40 * Math.sqrt(value[2]), itemStyle: { color: ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"][at % 6], opacity: 0.8 },
     data: points.filter((one) => one.precision === precision).map((one) => ({ value: [one.flops_per_s / one.bytes_per_s, one.flops_per_s, one.share], one })) }));
   return {
-    grid: { left: 8, right: 24, top: 48, bottom: 8, containLabel: true },
+    grid: { left: 8, right: 24, top: 48, bottom: 28, containLabel: true },
     legend: { data: dots.map((series) => series.name), textStyle: { color: ink }, top: 0 },
     tooltip: { ...tooltip(), formatter: ({ data }) => data && data.one && tip(data.one.name, data.one.dims, (data.one.flops_per_s / 1e12).toPrecision(3) + " TFLOP/s, " + (data.one.bytes_per_s / 1e9).toPrecision(3) + " GB/s", data.one.efficiency !== null && percent(data.one.efficiency) + " of what it could reach, bound: " + data.one.bound, percent(data.one.share) + " of the window, " + data.one.calls + " calls") },
     xAxis: axis({ type: "log", name: "FLOPs a byte", nameLocation: "middle", nameGap: 26, min: from, max: to, axisLabel: { formatter: (value) => +value.toPrecision(1) } }),

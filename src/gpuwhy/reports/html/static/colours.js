@@ -22,9 +22,18 @@ function colourOf(account) {
   }
   return "#9aa3ad";
 }
+// Relative luminance and contrast as WCAG 2.1 defines them.
+function luminance(colour) {
+  const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255).map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+function contrast(one, other) {
+  const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (light + 0.05) / (dark + 0.05);
+}
+// Of black and white one has a contrast of 4.5 at least on any colour.
 function inkOn(colour) {
-  const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#1b1f24" : "#ffffff";
+  return contrast("#000000", colour) > contrast("#ffffff", colour) ? "#000000" : "#ffffff";
 }
 const ms = (ns) => {
   const value = ns / 1e6;
@@ -55,7 +64,7 @@ function tooltip() {
   const { ink, paper, line } = shades();
   return { confine: true, backgroundColor: paper, borderColor: line, textStyle: { color: ink } };
 }
-function axis(extra) {
-  const { ink, soft, line } = shades();
-  return { axisLabel: { color: soft }, nameTextStyle: { color: soft }, axisLine: { lineStyle: { color: soft } }, splitLine: { lineStyle: { color: line } }, axisTick: { lineStyle: { color: soft } }, ...extra };
+function axis({ axisLabel, ...extra }) {
+  const { soft, line } = shades();
+  return { axisLabel: { color: soft, ...axisLabel }, nameTextStyle: { color: soft }, axisLine: { lineStyle: { color: soft } }, splitLine: { lineStyle: { color: line } }, axisTick: { lineStyle: { color: soft } }, ...extra };
 }

@@ -54,7 +54,10 @@ function describe(drawing, at) {
 // Buttons and keys do what the mouse does.
 function steerTimeline(figure, chart, drawing, told) {
   let low = 0, high = 100;
-  chart.on("datazoom", () => { const zoom = chart.getOption().dataZoom[0]; low = zoom.start; high = zoom.end; });
+  chart.on("datazoom", () => {
+    ({ start: low, end: high } = chart.getOption().dataZoom[0]);
+    told.textContent = `Shown: ${ms(low / 100 * drawing.length_ns)} to ${ms(high / 100 * drawing.length_ns)} ms of ${ms(drawing.length_ns)} ms`;
+  });
   const act = (what) => {
     const span = high - low, middle = (low + high) / 2;
     let half = span / 2, at = middle;
@@ -66,7 +69,6 @@ function steerTimeline(figure, chart, drawing, told) {
     half = Math.min(Math.max(half, 5e4 / drawing.length_ns), 50);
     at = Math.min(Math.max(at, half), 100 - half);
     chart.dispatchAction({ type: "dataZoom", start: at - half, end: at + half });
-    told.textContent = `Shown: ${ms((at - half) / 100 * drawing.length_ns)} to ${ms((at + half) / 100 * drawing.length_ns)} ms of ${ms(drawing.length_ns)} ms`;
   };
   for (const button of figure.querySelectorAll("[data-zoom]")) button.addEventListener("click", () => act(button.dataset.zoom));
   const keys = { "+": "in", "=": "in", "-": "out", "ArrowLeft": "left", "ArrowRight": "right", "0": "all", "Home": "all" };

@@ -1,25 +1,11 @@
 "use strict";
-// Draws each picture when it comes near the screen, sorts tables, and changes between light and dark.
-(() => {
-  const { report, scene } = JSON.parse(document.getElementById("data").textContent);
-  const pictures = new Map();
+// Draws each picture when it comes near the screen, sorts tables, and changes between light and dark. `pictures` are by the
+// id of their element: `options` makes what is drawn, `then` is told of the chart once.
+function showPictures(pictures) {
   const charts = new Map();
-  const add = (id, options, then) => { if (document.getElementById(id)) pictures.set(id, { options, then }); };
-
-  if (scene.run) add("run", () => runChart(scene.run));
-  if (report.together && report.together.along_ns.length) add("waterfall", () => waterfallChart(report));
-  for (const device of report.devices) {
-    const id = `r${device.rank}d${device.device}`;
-    add(`${id}-ledger`, () => ledgerChart(device));
-    add(`${id}-steps`, () => stepsChart(device));
-    if (device.roofline && device.roofline.ceilings) add(`${id}-roofline`, () => rooflineChart(device));
-    const drawn = scene.devices.find((one) => one.rank === device.rank && one.device === device.device);
-    if (drawn) {
-      const box = document.getElementById(`${id}-timeline`);
-      box.style.height = `${drawn.drawing.lanes.length * LANE + 86}px`;
-      fillLegend(document.getElementById(`${id}-legend`), drawn.drawing);
-      add(`${id}-timeline`, () => timelineChart(drawn.drawing), (chart) => steerTimeline(box.closest("figure"), chart, drawn.drawing, document.getElementById(`${id}-told`)));
-    }
+  // The library takes every turn of the wheel, also where it does nothing with it: without Ctrl the page's own is left.
+  for (const chart of document.querySelectorAll(".chart")) {
+    for (const kind of ["wheel", "mousewheel"]) chart.addEventListener(kind, (event) => { if (!event.ctrlKey) event.stopPropagation(); }, { capture: true, passive: true });
   }
   for (const name of document.querySelectorAll("[data-account]")) {
     const swatch = name.querySelector(".swatch");
@@ -33,7 +19,9 @@
     const fresh = !charts.has(id);
     const chart = charts.get(id) || echarts.init(document.getElementById(id), null, { renderer: "canvas" });
     charts.set(id, chart);
+    const [zoom] = (!fresh && chart.getOption().dataZoom) || [];
     chart.setOption(options(), { notMerge: true });
+    if (zoom) chart.dispatchAction({ type: "dataZoom", start: zoom.start, end: zoom.end });
     if (fresh && then) then(chart);
   };
   const near = new IntersectionObserver((entries) => {
@@ -69,4 +57,4 @@
   button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; repaint(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
   tell();
-})();
+}

@@ -1,0 +1,60 @@
+"""A comparison → one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from gpuwhy.reports.compare_model import Comparison
+from gpuwhy.reports.html.context import FILTERS, percent
+from gpuwhy.reports.html.limits import plain_all
+from gpuwhy.reports.html.sheet import sheet
+from gpuwhy.reports.text_compare import about_side, gate_words, signed
+from gpuwhy.reports.words import meaning, ms
+
+SCRIPTS = ("static/pictures.js", "static/compare.js")
+MOST_ROWS, MOST_BARS = 300, 16
+LONGEST = 200
+"""Characters of a name."""
+WORDS: dict[str, Callable[..., object]] = {
+    "condition": gate_words,
+    "side": about_side,
+    "signed": signed,
+    "meaning": meaning,
+}
+
+
+def render(found: Comparison) -> str:
+    """The whole page.
+
+    Raises GpuwhyError where Jinja is not installed.
+    """
+    found = plain_all(msgspec.structs.replace(found, accounts=found.accounts[:MOST_ROWS]), LONGEST)
+    data = {
+        "unit": found.unit,
+        "accounts": found.accounts[:MOST_BARS],
+        "lengths": [found.before.lengths_ns, found.after.lengths_ns],
+    }
+    values = {
+        "found": found,
+        "version": found.gpuwhy,
+        "verdict": found.verdict,
+        "about": f"{found.before.label} → {found.after.label}",
+        "figures": list(_figures(found)),
+    }
+    return sheet("compare.html", SCRIPTS, data, values, {**FILTERS, **WORDS})
+
+
+def _figures(found: Comparison) -> Iterator[tuple[str, str, str]]:
+    """What the page leads with."""
+    for label, change in ((f"median {found.unit}", found.typical), (f"mean {found.unit}", found.average)):
+        if change is not None:
+            told = {None: "cannot tell", True: "more than noise", False: "within noise"}[change.differs]
+            interval = f"{change.ratio.low:.3f} to {change.ratio.high:.3f}"
+            yield label, f"× {change.ratio.mid:.3f}", interval if change.differs is None else f"{interval}, {told}"
+    for label, side in (("before", found.before), ("after", found.after)):
+        if side.median_ns is not None:
+            yield label, f"{ms(side.median_ns)} ms", f"median of {side.steps:,} steps"
+    if found.typical is not None:
+        yield "change", percent(found.typical.ratio.mid - 1), f"of the median {found.unit}"
