@@ -38,8 +38,8 @@ FILES: dict[str, list[Path]] = {
 }
 REPORTS = [*FILES, "withheld", "run"]
 TIMELINE = "echarts.getInstanceByDom(document.getElementById('r0d0-timeline'))"
-SECONDS = 2.0
-"""In which a report opens, on a machine that does nothing else."""
+AS_FAST = 2.0
+"""Times as long as the page of a small profile takes, at most."""
 
 
 @pytest.fixture(scope="module")
@@ -371,7 +371,10 @@ def test_a_page_runs_nothing_that_was_put_into_it_later(browser: Any, demo_page:
         assert any("Content Security Policy" in line for line in tab.told)
 
 
-def test_a_large_profile_opens_at_once(browser: Any, folder: Path) -> None:
+def test_a_large_profile_is_a_small_page_that_opens_as_fast_as_another(
+    browser: Any, demo_page: Path, folder: Path
+) -> None:
+    """In turns with the page of a profile with a thirteenth of its events (benchmarks/page_cost.py has 5 million)."""
     grow = load_benchmark("grow_profile")
     large = folder / "large.json.gz"
     grow.grow(grow.Source.read(DEMO, True), large, copies=13)
@@ -379,7 +382,8 @@ def test_a_large_profile_opens_at_once(browser: Any, folder: Path) -> None:
     assert found.report.source.events > 300_000
     path = written(page_of(found), folder / "large.html")
     assert path.stat().st_size < 2_000_000
-    assert any(seconds_to_open(browser, path) < SECONDS for _ in range(3))  # a busy machine has three tries
+    pairs = [(seconds_to_open(browser, path), seconds_to_open(browser, demo_page)) for _ in range(3)]
+    assert min(large / small for large, small in pairs) < AS_FAST
 
 
 def seconds_to_open(browser: Any, path: Path) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from gpuwhy.reports.compare_model import Comparison
-from gpuwhy.reports.html.context import FILTERS, percent
+from gpuwhy.reports.html.context import FILTERS
 from gpuwhy.reports.html.limits import plain_all
 from gpuwhy.reports.html.sheet import sheet
 from gpuwhy.reports.text_compare import about_side, gate_words, signed
@@ -15,8 +15,8 @@ from gpuwhy.reports.words import meaning, ms
 
 SCRIPTS = ("static/pictures.js", "static/compare.js")
 MOST_ROWS, MOST_BARS = 300, 16
-LONGEST = 200
-"""Characters of a name."""
+LONGEST = 1_500
+"""Characters of a text."""
 WORDS: dict[str, Callable[..., object]] = {
     "condition": gate_words,
     "side": about_side,
@@ -50,11 +50,9 @@ def _figures(found: Comparison) -> Iterator[tuple[str, str, str]]:
     """What the page leads with."""
     for label, change in ((f"median {found.unit}", found.typical), (f"mean {found.unit}", found.average)):
         if change is not None:
-            told = {None: "cannot tell", True: "more than noise", False: "within noise"}[change.differs]
-            interval = f"{change.ratio.low:.3f} to {change.ratio.high:.3f}"
-            yield label, f"× {change.ratio.mid:.3f}", interval if change.differs is None else f"{interval}, {told}"
+            ratio = change.ratio
+            within = f"{ratio.low:.3f} to {ratio.high:.3f}, {'more than' if change.differs else 'within'} noise"
+            yield label, f"× {ratio.mid:.3f}", "cannot tell" if change.differs is None else within
     for label, side in (("before", found.before), ("after", found.after)):
         if side.median_ns is not None:
             yield label, f"{ms(side.median_ns)} ms", f"median of {side.steps:,} steps"
-    if found.typical is not None:
-        yield "change", percent(found.typical.ratio.mid - 1), f"of the median {found.unit}"

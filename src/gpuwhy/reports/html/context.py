@@ -133,8 +133,8 @@ def figures(report: model.Report) -> Iterator[tuple[str, str, str]]:
         plain(worst.largest_loss.name, LONGEST_LOSS),
     )
     if report.together is not None:
-        after = report.together.after_over_before
-        yield "after all mends", f"× {after.mid:.2f}", f"time a sample, {after.low:.2f} to {after.high:.2f}"
+        figure, _, interval = text_findings.ratio(report.together.after_over_before).partition(" [")
+        yield "after all mends", figure, f"time a sample [{interval}"
     if worst.unknown_ns:
         yield "not explained", percent(worst.unknown_ns / worst.window_ns), who
 
