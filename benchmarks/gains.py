@@ -29,6 +29,7 @@ from gpuwhy.roofline.ceilings import choose
 from gpuwhy.roofline.judge import judge as judge_busy
 from gpuwhy.roofline.work import work_of_operations
 from gpuwhy.steps import Selection, window
+from gpuwhy.timeline import Timeline
 from gpuwhy.whatif.batch import larger_batch
 from gpuwhy.whatif.period import step_ns
 from gpuwhy.whatif.setting import Setting
@@ -207,13 +208,14 @@ SETS: dict[str, Callable[[], Iterator[Pair]]] = {
 }
 
 
-def judge(pair: Pair, with_step_time: bool) -> Judged:
-    """Predict, and hold it against what was measured."""
+def judge(pair: Pair, with_step_time: bool, timeline: Timeline | None = None) -> Judged:
+    """Predict, and hold it against what was measured; `timeline` is the pair's, if it has been read already."""
     what_if = {"larger_batch": f"batch={pair.samples:g}", "precision": None}.get(pair.mend or "precision", pair.mend)
     step_time = pair.step_s if with_step_time else None
-    report = gpuwhy.explain(str(pair.base), step_time=step_time, what_if=what_if)
+    report = gpuwhy.explain(timeline or str(pair.base), step_time=step_time, what_if=what_if)
     offered = {mend.id: mend.after_over_before.mid for f in reversed(report.findings) for mend in reversed(f.mends)}
-    return Judged(pair, report.verdict.cause, _predicted(report, pair, offered), _second(pair), offered)
+    second = _second(pair) if with_step_time else None  # the same without
+    return Judged(pair, report.verdict.cause, _predicted(report, pair, offered), second, offered)
 
 
 def _predicted(report: Report, pair: Pair, offered: dict[str, float]) -> Interval | None:

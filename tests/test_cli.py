@@ -100,6 +100,7 @@ def test_without_arguments_help_is_shown(run: Run) -> None:
         ("demo", ["--json"]),
         ("run", ["Examples:", "Exit status:"]),
         ("profile", ["Examples:", "Exit status:"]),
+        ("compare", ["Examples:", "Exit status:"]),
     ],
 )
 def test_help_of_a_verb_fits_a_terminal_and_says_what_there_is(

@@ -20,7 +20,7 @@ from gpuwhy.reports.perfetto import FIRST_PROCESS, _list_of_events, write
 
 DEMO = Path(gpuwhy.__file__).parent / "data" / "demo.pt.trace.json.gz"
 OURS = "gpuwhy"
-LARGEST = 200_000
+LARGEST = 100_000
 """Bytes of the public profiles that are tried."""
 
 

@@ -169,7 +169,7 @@ def test_public_profiles_show_no_path_user_or_host(tmp_path: Path) -> None:
     """Absolute paths, and every file that is neither a public library's nor the standard library's."""
     looked = 0
     for path in sorted((SHARED / "traces").rglob("*.json*")):
-        if path.stat().st_size > 400_000:
+        if path.stat().st_size > 150_000:
             continue
         try:
             found = api.explained(gpuwhy.load(str(path)), top=5)

@@ -12,12 +12,12 @@ EPILOG = """Examples:
 
   gpuwhy compare before.json.gz after.json.gz     two profiles
 
-  gpuwhy compare .gpuwhy/RUN1 .gpuwhy/RUN2        two runs: noise is told from their steps
+  gpuwhy compare .gpuwhy/RUN1 .gpuwhy/RUN2        two runs, by all their steps
 
   gpuwhy compare main.json branch.json --fail-if 'step_time > +5%'
                                                   saved reports, as a gate
 
-  gpuwhy compare A B --samples 64,128             per sample, where the batch differs
+  gpuwhy compare A B --samples 64,128             per sample: batches differ
 
 Conditions: step_time (median), mean_step_time, throughput, or an account such
 as idle/input, < or > a change in % or in ns, us, ms, s. Below 20 steps a side

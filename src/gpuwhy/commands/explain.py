@@ -28,9 +28,10 @@ EPILOG = """Examples:
 
   gpuwhy explain .gpuwhy/20261130-184127-train    what gpuwhy run has kept
 
-  gpuwhy explain profile.json --html report.html  one file with pictures, to pass around
+  gpuwhy explain profile.json --html report.html  one page with pictures
 
-  gpuwhy explain profile.json --perfetto more.json.gz   the profile with gpuwhy's tracks, for ui.perfetto.dev
+  gpuwhy explain profile.json --perfetto more.json.gz
+                                                  more tracks for Perfetto
 
   zcat profile.json.gz | gpuwhy explain - --json | jq .verdict.text
 
