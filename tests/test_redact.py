@@ -9,8 +9,10 @@ import re
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from conftest import SHARED, needs_shared
 from events import Profile
@@ -23,6 +25,8 @@ from gpuwhy.redact.names import Names
 from gpuwhy.redact.public import is_public_kernel, public_part
 from gpuwhy.redact.redact import redacted
 from gpuwhy.reports.json import encode
+from gpuwhy.reports.model import Verdict
+from gpuwhy.run.analyse import explain_run
 from gpuwhy.timeline import CallKind
 
 SECRET = re.compile(r"(?i)zebra")
@@ -162,6 +166,16 @@ def test_a_run_tells_neither_its_command_nor_its_folder(tmp_path: Path) -> None:
     run = json.loads(told.stdout)["run"]
     assert run["command"][0] == "python3"
     assert run["throughput"]["steps"] == 200
+
+
+def test_threads_are_not_called_by_their_names(tmp_path: Path) -> None:
+    """As the rule on Python's lock names one."""
+    process = Process().anchored(OPTIMIZER).every(10, 200, since=2000).note("thread", 5, tid=8, name="Zebra-heartbeat")
+    found = explain_run(write_run(tmp_path, process, wall=4_500))
+    sentence = "the thread 'Zebra-heartbeat' holds Python's lock while the loop waits for it"
+    verdict = Verdict(text=sentence, healthy=False, cause="host_contention")
+    told = redacted(replace(found, report=msgspec.structs.replace(found.report, verdict=verdict))).report.verdict.text
+    assert told == "the thread 'thread-1' holds Python's lock while the loop waits for it"
 
 
 @needs_shared

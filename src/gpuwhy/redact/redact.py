@@ -79,6 +79,8 @@ def _programs(explained: Explained) -> Iterable[tuple[str, str]]:
             for thread in process.threads or ():
                 if thread.name and thread.name != process.command:
                     yield "thread", thread.name
+    for seen in explained.watched.seen if explained.watched is not None else ():
+        yield from (("thread", str(note["name"])) for note in seen.journal.noted("thread") if note.get("name"))
 
 
 def _parts(parts: Parts, names: Names) -> Parts:
