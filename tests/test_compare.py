@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 from conftest import SHARED, needs_shared
-from journaling import OPTIMIZER, Process, write_run
+from journaling import LOADER, OPTIMIZER, Process, write_run
 
 import gpuwhy
 from gpuwhy.compare.gate import CANNOT_TELL, HOLDS, HOLDS_NOT, parse
@@ -23,7 +23,6 @@ from gpuwhy.compare.noise import (
     neighbours,
     ratio_of_means,
     ratio_of_medians,
-    run_length,
     why_not,
     worth,
 )
@@ -73,7 +72,11 @@ def test_random_halves_of_one_steady_series_differ_in_at_most_a_tenth(alike: flo
 
 @pytest.mark.parametrize(("count", "alike"), [(FEWEST, 0.0), (50, 0.0), (50, 0.6), (200, 0.8)])
 def test_two_series_of_one_kind_seldom_differ(count: int, alike: float) -> None:
-    assert sum(differs(steps(count, 2 * s, alike), steps(count, 2 * s + 1, alike)) for s in range(100)) <= 12
+    """Of those pairs of which one can tell."""
+    pairs = [(steps(count, 2 * s, alike), steps(count, 2 * s + 1, alike)) for s in range(150)]
+    judged = [pair for pair in pairs if why_not(*pair, count) is None]
+    assert len(judged) > 20
+    assert sum(differs(*pair) for pair in judged) <= 0.12 * len(judged)
 
 
 @pytest.mark.parametrize("slower", [1.05, 1 / 1.05])
@@ -103,7 +106,6 @@ def test_the_correlation_of_neighbours_is_that_of_the_series() -> None:
         assert neighbours(steps(4000, 5, alike, spikes=0.0)) == pytest.approx(alike, abs=0.04)
     assert neighbours(np.full(50, 7.0)) == 0.0
     assert neighbours(np.array([1.0, 2.0])) == 0.0
-    assert run_length(steps(1000, 3, 0.0)) < run_length(steps(1000, 3, 0.8)) <= 250
 
 
 def test_intervals_hold_the_figure_and_are_as_wide_as_independent_steps_make_them() -> None:
@@ -125,10 +127,12 @@ def test_intervals_hold_the_figure_and_are_as_wide_as_independent_steps_make_the
 # --- runs and profiles
 
 
-def run_of(folder: Path, lengths_ns: Sequence[float]) -> Path:
-    """A run whose steps took so long."""
+def run_of(folder: Path, lengths_ns: Sequence[float], samples: int | None = None) -> Path:
+    """A run whose steps took so long, each of so many samples."""
     marks = np.concatenate(([2000.0], 2000 + np.cumsum(lengths_ns) / 1e6))
     process = Process().anchored(OPTIMIZER).stepped(*marks.tolist())
+    for mark in marks.tolist() if samples is not None else ():
+        process.record(LOADER, mark + 0.01, mark + 0.02, samples or 0)
     return write_run(folder, process, wall=float(marks[-1]) + 100)
 
 
@@ -182,9 +186,9 @@ def test_what_a_mend_did_is_named(case: str, shrinks: str, grows: str | None) ->
     assert found.typical.ratio.mid < 1
     assert truth["after_over_before"] < 1
     assert found.before.cause == truth["cause"]
-    assert f"What limited it was: {truth['cause']}" in found.verdict or f"still: {truth['cause']}" in found.verdict
+    assert f"First finding before: {truth['cause']};" in found.verdict or f"of both: {truth['cause']}." in found.verdict
     assert found.typical.differs is None  # five steps a side
-    assert "Cannot tell" in found.verdict
+    assert "nobody can tell" in found.verdict
 
 
 @needs_shared

@@ -50,8 +50,8 @@ def is_added(event: dict[str, Any]) -> bool:
 
 
 def ns(us: float) -> int:
-    """As Perfetto reads a time: microseconds as a float, to whole nanoseconds."""
-    return int(us * 1000)
+    """As Perfetto reads a time: whole microseconds exactly, others as a float to the nearest nanosecond."""
+    return us * 1000 if isinstance(us, int) else round(us * 1000.0)
 
 
 def check_nesting(events: list[dict[str, Any]]) -> None:
@@ -62,7 +62,7 @@ def check_nesting(events: list[dict[str, Any]]) -> None:
     tracks: dict[tuple[Any, Any], list[tuple[int, int]]] = defaultdict(list)
     for event in events:
         if event["ph"] == "X":
-            tracks[event["pid"], event["tid"]].append((ns(event["ts"]), ns(event["ts"] + event["dur"])))
+            tracks[event["pid"], event["tid"]].append((ns(event["ts"]), ns(event["ts"]) + ns(event["dur"])))
     for slices in tracks.values():
         around: list[int] = []
         for start, end in sorted(slices, key=lambda one: (one[0], -one[1])):
@@ -88,8 +88,9 @@ def totals(events: list[dict[str, Any]], track: str) -> dict[str, int]:
         while open_ and open_[-1][0] <= start:
             open_.pop()
         if open_:
-            found[open_[-1][1]] += length  # the outer one owns that much less
-        found[name] -= length
+            found[open_[-1][1]] += length if not open_[-1][1].startswith("gap, mostly ") else 0
+        if not name.startswith("gap, mostly "):
+            found[name] -= length
         open_.append((start - length, name))
     return {name: total for name, total in found.items() if total}
 
@@ -142,6 +143,17 @@ def test_numbers_of_processes_and_tracks_are_ones_own(path: Path, tmp_path: Path
     assert len(told) == len(report.findings)
 
 
+def test_what_is_no_plain_file_is_written_to_and_stays_what_it_is(tmp_path: Path) -> None:
+    found = api.explained(gpuwhy.load(str(DEMO)))
+    link, target = tmp_path / "link.json", tmp_path / "target.json"
+    link.symlink_to(target)
+    write(found, str(link))
+    assert link.is_symlink()
+    assert json.loads(target.read_bytes())
+    write(found, "/dev/null")
+    assert not Path("/dev/null").is_file()
+
+
 @needs_shared
 def test_every_public_profile_that_is_whole_gets_tracks_that_nest(tmp_path: Path) -> None:
     tried = 0
@@ -174,6 +186,7 @@ def test_where_the_list_of_events_begins_is_found_behind_anything() -> None:
     assert begin(head + b'{"ph": "X"}, []]') == len(head)
     assert begin(b'{"traceEvents": {"x": [') is None
     assert begin(b'{"traceEvents": ') is None
+    assert begin(b'{"a": "not at its end yet }[') is None
 
 
 def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:

@@ -49,10 +49,11 @@ def compare(
     color: Color = None,
 ) -> None:
     """Say what is different between two profiles, runs or reports, and whether it is more than noise."""
-    from gpuwhy.commands.output import emit_comparison, progress
+    from gpuwhy.commands.output import emit_comparison, progress, spare
     from gpuwhy.compare.gate import CANNOT_TELL, HOLDS, parse
     from gpuwhy.compare.whole import compared
 
+    spare([before, after], output, html)
     conditions = [parse(text) for text in fail_if or ()]
     with progress() as on_progress:
         found = compared(before, after, conditions, _samples(samples), redact, on_progress)

@@ -117,7 +117,9 @@ def explain(
     """Say where each GPU's time went: a ledger in which every nanosecond has one cause."""
     chosen = _selection(steps, window, everything)
     seconds = _step_time(step_time)
-    _spare_inputs(files, output, html, perfetto, save_timeline)
+    from gpuwhy.commands.output import spare
+
+    spare(files, output, html, perfetto, save_timeline)
     from gpuwhy.api import explained, load, selection
     from gpuwhy.commands.output import Wanted, emit, progress
     from gpuwhy.findings.questions import parse
@@ -142,15 +144,6 @@ def explain(
         timeline.save(save_timeline)
     found = explained(timeline, judged, device, top, samples, seconds, what_if)
     emit(found, wanted)
-
-
-def _spare_inputs(files: list[str], *written: str | None) -> None:
-    """Refuse to write over a profile that is to be read."""
-    from gpuwhy.commands.output import same_file
-
-    for path in written:
-        if path is not None and any(same_file(path, file) for file in files if file != "-"):
-            raise GpuwhyError(f"{path}: is one of the profiles to explain, and would be lost")
 
 
 def _selection(

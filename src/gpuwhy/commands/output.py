@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
@@ -40,6 +40,7 @@ class Wanted:
 
 def emit(explained: Explained, wanted: Wanted) -> None:
     """Write the reports, and leave with exit status 3 if the ledger must not be trusted."""
+    sound = explained.report.sound
     if wanted.redact:
         from gpuwhy.redact.redact import redacted
 
@@ -54,7 +55,7 @@ def emit(explained: Explained, wanted: Wanted) -> None:
 
         _reconfigure(encoding="utf-8")  # which the page says that it is in
         write(render(explained), wanted.html)
-    if wanted.html == "-":
+    if wanted.html == "-" and wanted.output in (None, "-"):
         pass  # standard output has the page
     elif wanted.as_json:
         from gpuwhy.reports.json import encode
@@ -64,7 +65,7 @@ def emit(explained: Explained, wanted: Wanted) -> None:
     else:
         _reconfigure(errors="replace")  # a terminal without UTF-8 still gets its report
         write(_text(report, wanted.output, wanted.color), wanted.output)
-    _leave(report)
+    _leave(sound)
 
 
 def emit_comparison(
@@ -91,10 +92,10 @@ def emit_comparison(
     write(_printed(lambda console: render(found, console), None if is_file else sys.stdout, color, is_file), output)
 
 
-def _leave(report: Report) -> None:
+def _leave(sound: bool) -> None:
     import typer
 
-    status = EXPLAINED if report.sound else LEDGER_WITHHELD
+    status = EXPLAINED if sound else LEDGER_WITHHELD
     if status:
         raise typer.Exit(status)
 
@@ -158,6 +159,24 @@ def same_file(one: str, other: str) -> bool:
         return os.path.samefile(one, other)
     except (OSError, ValueError):
         return False
+
+
+def spare(read: Sequence[str], *written: str | None) -> None:
+    """Refuse to write over an input, into the folder of a run that is one, or two reports into one file."""
+    files = [path for path in written if path is not None and path != "-"]
+    for path in files:
+        for source in read:
+            folder = os.path.isdir(source) and within_folder(path, source)
+            if source != "-" and (folder or same_file(path, source)):
+                raise GpuwhyError(f"{path}: is one of the inputs, or a part of one, and would be lost")
+    real = [os.path.realpath(path) for path in files if not os.path.exists(path) or os.path.isfile(path)]
+    if len(set(real)) < len(real):
+        raise GpuwhyError("two reports cannot go to one file")
+
+
+def within_folder(path: str, folder: str) -> bool:
+    """Whether a path lies in a folder."""
+    return os.path.realpath(path).startswith(os.path.join(os.path.realpath(folder), ""))
 
 
 @contextmanager

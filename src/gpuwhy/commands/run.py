@@ -13,10 +13,11 @@ import typer
 from typer.core import TyperCommand
 
 from gpuwhy.commands.options import AsJson, Color, Html, Redact, with_epilog
-from gpuwhy.commands.output import Wanted
+from gpuwhy.commands.output import Wanted, spare
 from gpuwhy.errors import GpuwhyError
 
 if TYPE_CHECKING:
+    from gpuwhy.explained import Explained
     from gpuwhy.run.folder import RunFile
 
 EPILOG = """Examples:
@@ -102,6 +103,7 @@ def run(
     from gpuwhy.run.folder import compress, make
 
     command = _command(program or [], module)
+    spare([word for word in command if os.path.isfile(word)], output, html)
     _check_places(output, html, report_fd)
     options: dict[str, Any] = {"profile": profile, "profile_steps": profile_steps, "at_step": at_step}
     place, about = make(command, options, folder)
@@ -172,8 +174,9 @@ def _check_places(output: str | None, html: str | None, number: int | None) -> N
     if output is not None and number is not None:
         raise GpuwhyError("--output and --report-fd exclude each other")
     for option, path in (("--output", output), ("--html", html)):
-        if path is not None and not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK):
-            raise GpuwhyError(f"{option} {path}: its folder is not there, or cannot be written")
+        bad = path is not None and (os.path.isdir(path) or (path == "-" and option == "--html"))
+        if path is not None and (bad or not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK)):
+            raise GpuwhyError(f"{option} {path}: no file, or its folder is not there or cannot be written")
     if html is not None:
         from gpuwhy.reports.html.sheet import needed
 
@@ -201,13 +204,10 @@ def _report(place: Path, wanted: Wanted, report_fd: int | None) -> None:
             from gpuwhy.redact.redact import redacted
 
             explained = redacted(explained)
-        if wanted.html is not None:
-            from gpuwhy.reports.html.page import render
-
-            Path(wanted.html).write_text(render(explained), encoding="utf-8")
-    except (GpuwhyError, OSError) as error:
+    except Exception as error:  # the program's own status counts
         typer.echo(f"gpuwhy: no report: {error}", err=True)
         return
+    _page(explained, wanted.html)
     if wanted.as_json:
         text = encode(explained.report)
     else:
@@ -226,6 +226,18 @@ def _report(place: Path, wanted: Wanted, report_fd: int | None) -> None:
             sys.stderr.flush()
     except OSError as error:
         typer.echo(f"gpuwhy: the report cannot be written: {error.strerror}; it is kept in {place}", err=True)
+
+
+def _page(explained: Explained, html: str | None) -> None:
+    """Write the page, if one is wanted; the report goes on without it."""
+    if html is None:
+        return
+    from gpuwhy.reports.html.page import render
+
+    try:
+        Path(html).write_text(render(explained), encoding="utf-8")
+    except Exception as error:
+        typer.echo(f"gpuwhy: no page in {html}: {error}", err=True)
 
 
 def _remove(place: Path) -> None:

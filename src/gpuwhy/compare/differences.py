@@ -10,6 +10,7 @@ from gpuwhy.compare.noise import Interval, difference_of_means, ratio_of_means, 
 from gpuwhy.compare.sides import Kernel, Side, metadata
 from gpuwhy.reports import compare_model as model
 from gpuwhy.reports.findings_model import Interval as IntervalInfo
+from gpuwhy.reports.verdict import NO_MEND
 from gpuwhy.reports.words import ms
 
 ALIKE = 0.05
@@ -36,8 +37,8 @@ def compare(before: Side, after: Side) -> model.Comparison:
     return model.Comparison(
         gpuwhy=__version__,
         unit=unit,
-        before=_info(before, parts[0]),
-        after=_info(after, parts[1]),
+        before=_info(before),
+        after=_info(after),
         verdict=_verdict(before, after, unit, typical, average, accounts),
         typical=typical,
         average=average,
@@ -54,7 +55,7 @@ def _parts(side: Side, unit: str) -> float:
     return float(side.samples or 1) if unit == "sample" else 1.0
 
 
-def _info(side: Side, parts: float) -> model.SideInfo:
+def _info(side: Side) -> model.SideInfo:
     step = max(-(-len(side.lengths) // MOST_LENGTHS), 1)
     return model.SideInfo(
         label=side.label,
@@ -64,7 +65,7 @@ def _info(side: Side, parts: float) -> model.SideInfo:
         samples_per_step=side.samples,
         median_ns=float(np.median(side.lengths)) if len(side.lengths) else None,
         mean_ns=float(side.lengths.mean()) if len(side.lengths) else None,
-        lengths_ns=(side.lengths[::step] / parts).tolist(),
+        lengths_ns=side.lengths[::step].tolist(),
         verdict=side.report.verdict.text,
         cause=side.report.verdict.cause,
     )
@@ -184,8 +185,9 @@ def _verdict(
         return f"Cannot tell: {missing} has no steps."
     figure = _ratio(typical.ratio)
     if typical.differs is None:
-        head = f"Cannot tell whether the {unit} takes longer: {why_cannot(before, after)}"
-        head += f" (the medians differ by {figure[: figure.index(' [')]})"
+        much = figure[: figure.index(" [")]
+        why = why_cannot(before, after)
+        head = f"The median {unit} takes {much} as long, and nobody can tell whether that is noise: {why}"
     elif typical.differs:
         head = f"The typical {unit} takes {'longer' if typical.ratio.mid > 1 else 'less time'}: {figure}"
     else:
@@ -206,7 +208,10 @@ def _causes(before: Side, after: Side) -> str:
     one, other = before.report.verdict.cause, after.report.verdict.cause
     if one is None or other is None:
         return ""
-    return f"What limits it is still: {one}." if one == other else f"What limited it was: {one}; now: {other}."
+    if one == other:
+        return f"First finding of both: {one}."
+    told = [f"none ({NO_MEND[0].lower()}{NO_MEND[1:]})" if cause == "healthy" else cause for cause in (one, other)]
+    return f"First finding before: {told[0]}; after: {told[1]}."
 
 
 def _largest(accounts: list[model.AccountChange], unit: str) -> str:

@@ -16,13 +16,15 @@ from gpuwhy.errors import GpuwhyError
 from gpuwhy.ledger.accounts import within
 from gpuwhy.reports.compare_model import Comparison, GateInfo
 from gpuwhy.reports.findings_model import Interval
+from gpuwhy.reports.words import MEANING
 
 GRAMMAR = re.compile(
-    r"\s*(?P<what>[A-Za-z_][\w/.\-]*)\s*(?P<sign>[<>])\s*(?P<limit>[+\-\u2212]?\d+(?:\.\d+)?)\s*(?P<unit>%|ns|us|µs|ms|s)\s*"
+    r"\s*(?P<what>[A-Za-z_][\w/.\-]*)\s*(?P<sign>[<>])\s*(?P<limit>[+\-\u2212]?\d+(?:\.\d+)?)\s*(?P<unit>%|ns|us|µs|\u03bcs|ms|s)\s*"
 )
-UNITS = {"%": 1.0, "ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+UNITS = {"%": 1.0, "ns": 1.0, "us": 1e3, "µs": 1e3, "\u03bcs": 1e3, "ms": 1e6, "s": 1e9}
 RATIOS = ("step_time", "mean_step_time", "throughput")
 HINT = "for example 'step_time > +5%', 'throughput < -3%' or 'idle/input > +2ms'"
+UNEQUAL = "the two have different numbers of samples a step: give the limit in %"
 HOLDS, HOLDS_NOT, CANNOT_TELL = "holds", "does not hold", "cannot tell"
 
 
@@ -43,7 +45,7 @@ def parse(text: str) -> Condition:
     if found is None:
         raise GpuwhyError(f"--fail-if {text!r}: not a condition", hint=HINT)
     what, unit = found["what"], found["unit"]
-    if what not in RATIOS and not what.startswith(("idle", "busy")):
+    if what not in RATIOS and not any(within(what, group) for group in ("idle", "busy")):
         raise GpuwhyError(
             f"--fail-if {text!r}: {what} is not known", hint=f"one of {', '.join(RATIOS)}, or an account; {HINT}"
         )
@@ -78,15 +80,19 @@ def _measured(condition: Condition, of: Comparison, before: Side, after: Side) -
             ), None
         if condition.percent:
             return _scaled(change.ratio), None
-        base = _base(of, condition.what)
-        return Interval(**{end: (getattr(change.ratio, end) - 1) * base for end in ("low", "mid", "high")}), None
+        step = of.before.median_ns if condition.what == "step_time" else of.before.mean_ns
+        if _samples(of) is None or step is None:
+            return None, UNEQUAL
+        return Interval(**{end: (getattr(change.ratio, end) - 1) * step for end in ("low", "mid", "high")}), None
     return _account(condition, of)
 
 
-def _base(of: Comparison, what: str) -> float:
-    """The step (or sample) before, in ns."""
-    step = of.before.median_ns if what == "step_time" else of.before.mean_ns
-    return (step or 0.0) / ((of.before.samples_per_step or 1.0) if of.unit == "sample" else 1.0)
+def _samples(of: Comparison) -> float | None:
+    """What a time of the comparison is to be multiplied by to be one of a step; None where the batches differ."""
+    if of.unit == "step":
+        return 1.0
+    before, after = of.before.samples_per_step, of.after.samples_per_step
+    return before if before == after else None
 
 
 def _scaled(ratio: Interval) -> Interval:
@@ -99,6 +105,9 @@ def _account(condition: Condition, of: Comparison) -> tuple[Interval | None, str
     if not of.accounts:
         return None, "a side has no ledger of a device"
     rows = [row for row in of.accounts if within(row.account, condition.what)]
+    known = any(within(name, condition.what) for name in MEANING)
+    if not rows and not known:
+        return None, "neither side has that account, and it is none that gpuwhy names by itself: is it spelt right?"
     if not rows and all(row.difference_ns is not None for row in of.accounts):
         return Interval(low=0.0, mid=0.0, high=0.0), None  # neither has it, and both would tell
     if not rows or any(row.difference_ns is None for row in rows):
@@ -108,7 +117,10 @@ def _account(condition: Condition, of: Comparison) -> tuple[Interval | None, str
         for end in ("low", "mid", "high")
     }
     if not condition.percent:
-        return Interval(**ends), None
+        samples = _samples(of)
+        if samples is None:
+            return None, UNEQUAL
+        return Interval(**{end: samples * value for end, value in ends.items()}), None
     base = sum(row.before_ns for row in rows)
     if not base:
         return None, "the account was empty before: give the limit in ms"

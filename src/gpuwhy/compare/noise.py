@@ -1,15 +1,17 @@
 """Two series of step times → their ratio with an interval, and whether that is more than the noise of the steps.
 
-Steps in a row are alike: one that was slow is followed by slow ones. Intervals are therefore those of a bootstrap over
-runs of steps (Künsch 1989, Ann. Statist. 17), each side by itself, as long as suits the correlation of neighbours
-(Politis and White 2004, Econometric Reviews 23, for an autoregression of first order). Where steps hang together so
-much that a series tells little more than a few of them would, as on a host that changes its pace, nobody can tell.
+Steps in a row are alike: one that was slow is followed by slow ones. Intervals are those of a bootstrap over steps,
+each side by itself, and as much wider as the standard error of a mean is larger where neighbours are alike by ρ: by
+√((1 + ρ) / (1 - ρ)), as for an autoregression of first order. Where steps hang together so much that a series tells
+little more than a few of them would, as on a host that changes its pace, nobody can tell.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +24,6 @@ ALPHA = 0.05
 NORMAL = 1.959964
 """The normal distribution's quantile for that."""
 DRAWS = 2_000
-SHORTEST_PART = 4
-"""A run is at most this part of a series."""
 Series = NDArray[np.float64]
 
 
@@ -72,40 +72,33 @@ def neighbours(series: Series) -> float:
 
 def ratio_of_medians(before: Series, after: Series) -> Interval:
     """The median after over the median before; both series positive and not empty."""
-    ends = np.log(_medians(after, 1)) - np.log(_medians(before, 0))
-    return _told(float(np.log(np.median(after)) - np.log(np.median(before))), ends, np.exp, _wider(before, after))
+    one, other = _scatter(before, np.median, 0, np.log), _scatter(after, np.median, 1, np.log)
+    return _told(float(np.log(np.median(after)) - np.log(np.median(before))), other - one, np.exp, (before, after))
 
 
 def ratio_of_means(before: Series, after: Series) -> Interval:
     """The mean after over the mean before."""
-    ends = np.log(_drawn(after, 3).mean(axis=1)) - np.log(_drawn(before, 2).mean(axis=1))
-    return _told(float(np.log(after.mean()) - np.log(before.mean())), ends, np.exp, _wider(before, after))
+    one, other = _scatter(before, np.mean, 2, np.log), _scatter(after, np.mean, 3, np.log)
+    return _told(float(np.log(after.mean()) - np.log(before.mean())), other - one, np.exp, (before, after))
 
 
 def difference_of_means(before: Series, after: Series) -> Interval:
     """The mean after less the mean before."""
-    ends = _drawn(after, 5).mean(axis=1) - _drawn(before, 4).mean(axis=1)
-    return _told(float(after.mean() - before.mean()), ends, np.positive, _wider(before, after))
+    one, other = _scatter(before, np.mean, 4, np.positive), _scatter(after, np.mean, 5, np.positive)
+    return _told(float(after.mean() - before.mean()), other - one, np.positive, (before, after))
 
 
-def _medians(series: Series, seed: int) -> Series:
-    return np.asarray(np.median(_drawn(series, seed), axis=1), np.float64)
-
-
-def _drawn(series: Series, seed: int) -> Series:
-    """`DRAWS` series as long as this one, of runs of it; around its end it goes on with its beginning."""
-    size = len(series)
-    run = run_length(series)
-    begin = np.random.default_rng(seed).integers(0, size, (DRAWS, -(-size // run)))
-    rows = (begin[:, :, None] + np.arange(run)).reshape(DRAWS, -1)[:, :size] % size
-    return np.asarray(series[rows], np.float64)
-
-
-def run_length(series: Series) -> int:
-    """Steps of a run."""
+def _scatter(series: Series, figure: Callable[..., Any], seed: int, scale: np.ufunc) -> Series:
+    """How far a figure of series drawn anew from one lies from its own, on a scale; further if neighbours are alike."""
+    rows = np.random.default_rng(seed).integers(0, len(series), (DRAWS, len(series)))
+    apart = scale(figure(series[rows], axis=1)) - scale(figure(series))
     rho = neighbours(series)
-    suits: float = (1.5 * (2 * rho / (1 - rho * rho)) ** 2 * len(series)) ** (1 / 3)
-    return max(min(math.ceil(suits), len(series) // SHORTEST_PART), 1)
+    return np.asarray(apart * math.sqrt((1 + rho) / (1 - rho)), np.float64)
+
+
+def _told(mid: float, apart: Series, back: np.ufunc, sides: tuple[Series, Series]) -> Interval:
+    low, high = mid + _wider(*sides) * np.quantile(apart, (ALPHA / 2, 1 - ALPHA / 2))
+    return Interval(float(back(min(low, mid))), float(back(mid)), float(back(max(high, mid))))
 
 
 def _wider(before: Series, after: Series) -> float:
@@ -115,8 +108,3 @@ def _wider(before: Series, after: Series) -> float:
     nu, z = max(min(worth(before), worth(after)) - 1, 1.0), NORMAL
     t = z + (z**3 + z) / (4 * nu) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * nu**2)
     return t / z
-
-
-def _told(mid: float, drawn: Series, back: np.ufunc, wider: float) -> Interval:
-    low, high = mid + wider * (np.quantile(drawn, (ALPHA / 2, 1 - ALPHA / 2)) - mid)
-    return Interval(float(back(min(low, mid))), float(back(mid)), float(back(max(high, mid))))

@@ -26,10 +26,12 @@ from gpuwhy.reports.build import Parts
 from gpuwhy.reports.words import kernel_name
 from gpuwhy.roofline.view import View
 from gpuwhy.sources.load import Progress
-from gpuwhy.sources.open import Opened
+from gpuwhy.sources.open import Opened, as_text
 
 LARGEST_REPORT = 256 << 20
 """Bytes of a saved report."""
+MOST = 1e18
+"""No time in ns, and no number of samples or operations, is larger."""
 Series = NDArray[np.float64]
 
 
@@ -81,33 +83,43 @@ def side(
         found = api.explained(api.load(path, on_progress=on_progress))
     if names is not None:
         found, path = redacted(found, names), names.path(path)
-    return side_of(path, found, samples)
+    return side_of(as_text(path) if names is None else path, found, samples)
 
 
 def _saved(path: str) -> model.Report | None:
-    """The report in a file; None where it is something else."""
-    if path == "-":
+    """The report in a file, compressed or not; None where it is something else, or cannot be read twice."""
+    if not os.path.isfile(path):
         return None
     opened = Opened(path)
     try:
-        if opened.kind != "json" or b'"traceEvents"' in opened.head or b'"verdict"' not in opened.head + _rest(opened):
+        looks = opened.kind == "json" and opened.head.lstrip()[:1] == b"{" and b'"schema"' in opened.head
+        if not looks or b'"traceEvents"' in opened.head or (opened.size or 0) > LARGEST_REPORT:
             return None
+        text = b"".join(opened.chunks())
     finally:
         opened.close()
+    if b'"verdict"' not in text or b'"traceEvents"' in text:
+        return None
     try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=model.Report)
-    except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
+        return _sensible(msgspec.json.decode(text, type=model.Report))
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise GpuwhyError(
-            f"{path}: not a report of this version of gpuwhy: {error}", hint="explain the profile or the run anew"
+            f"{opened.name}: not a report of this version of gpuwhy: {error}", hint="explain the profile or run anew"
         ) from None
 
 
-def _rest(opened: Opened) -> bytes:
-    """What follows the head, of a file that may be a report."""
-    if opened.compressed or opened.size is None or opened.size > LARGEST_REPORT or b'"schema"' not in opened.head:
-        return b""
-    with open(opened.name, "rb") as file:
-        return file.read()
+def _sensible(report: model.Report) -> model.Report:
+    """The same. Raises ValueError where its numbers cannot be those of any program."""
+    of = report.run.throughput if report.run is not None else None
+    lengths = [step.ns for device in report.devices for step in device.steps] + list(of.blocks_ns if of else ())
+    samples = [report.step.samples, of.samples_per_step if of else None]
+    counts = [number for device in report.devices for weight in device.weights for number in (weight.ns, weight.count)]
+    counts += [entry.ns for device in report.devices for entry in device.ledger]
+    if not all(0 < length < MOST for length in [*lengths, *(one for one in samples if one is not None)]):
+        raise ValueError("steps or samples of no possible size")
+    if not all(0 <= count < MOST for count in counts):
+        raise ValueError("times or counts of no possible size")
+    return report
 
 
 def side_of(label: str, found: Explained, samples: float | None = None) -> Side:
@@ -137,7 +149,7 @@ def _lengths(report: model.Report, device: model.DeviceReport | None) -> tuple[i
     of = report.run.throughput if report.run is not None else None
     if of is not None and of.blocks_ns:
         return of.steady_steps, np.array(of.blocks_ns, np.float64), of.block_steps, of.clock
-    steps = [step.ns for step in device.steps if not step.startup] if device is not None else []
+    steps = [max(step.ns, 1) for step in device.steps if not step.startup] if device is not None else []
     return len(steps), np.array(steps, np.float64), 1, "device, profiled"
 
 

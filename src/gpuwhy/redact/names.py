@@ -11,12 +11,13 @@ from gpuwhy.ledger.host import ADDRESS
 from gpuwhy.redact.public import (
     FRAME,
     MODULE,
+    STANDARD,
     is_public,
     is_public_kernel,
     is_public_module,
     public_part,
 )
-from gpuwhy.reports.words import kernel_name
+from gpuwhy.reports.words import kernel_name, shorten
 from gpuwhy.timeline import CallKind, Timeline
 
 EVERYDAY = re.compile(
@@ -31,8 +32,13 @@ EVERYDAY = re.compile(
     """,
     re.VERBOSE,
 )
-"""Words that a report says itself, and that tell nobody anything: a private name that is just one of them is replaced
-where it stands alone, not within sentences."""
+"""Words that a report says itself, and that tell nobody anything."""
+SHORTEST = 3
+"""Characters of what is looked for within sentences."""
+SURE = ("host", "user", "home", "thread", "process")
+"""Kinds of names that are looked for there even if they are plain words."""
+SHORTENED = 80
+"""To which a verdict cuts the frame that it names."""
 
 
 @dataclass
@@ -42,15 +48,25 @@ class Names:
     known: dict[tuple[str, str], str] = field(default_factory=dict)
     count: dict[str, int] = field(default_factory=dict)
     whole: dict[str, str] = field(default_factory=dict)
-    """Private texts as they stand in reports → what stands there instead."""
+    """Private texts as a field of a report → what stands there instead."""
+    inside: dict[str, str] = field(default_factory=dict)
+    """The same of texts that may stand within sentences."""
 
     def of(self, kind: str, name: str, suffix: str = "") -> str:
         """The replacement of one name, such as `file-3.py`."""
         if (kind, name) not in self.known:
             self.count[kind] = self.count.get(kind, 0) + 1
             self.known[kind, name] = f"{kind}-{self.count[kind]}{suffix}"
-            self.whole.setdefault(name, self.known[kind, name])
+            if kind != "argument":  # of a command: a number, a word, anything
+                self.note(name, self.known[kind, name], kind in SURE)
         return self.known[kind, name]
+
+    def note(self, text: str, told: str, sure: bool = False) -> None:
+        """What stands for a text; within sentences if it is `sure` to be private, or no plain word or number."""
+        self.whole.setdefault(text, told)
+        plain = re.fullmatch(r"[a-z]+|[\W\d_]*", text) is not None or EVERYDAY.fullmatch(text.lower()) is not None
+        if len(text) >= SHORTEST and (sure or not plain):
+            self.inside.setdefault(text, told)
 
     def path(self, path: str) -> str:
         """A file."""
@@ -60,8 +76,8 @@ class Names:
         ending = re.search(r"(\.pt\.trace)?(\.json|\.py|\.sqlite|\.pt|\.zip)?(\.gz)?$", path.rsplit("/", 1)[-1])
         told = self.of("file", path, ending[0] if ending else "")
         base = re.split(r"[/\\]", path)[-1]
-        if base:
-            self.whole.setdefault(base, told)
+        if base and base not in STANDARD:
+            self.note(base, told)
         return told
 
     def call(self, name: str, kind: CallKind) -> str:
@@ -85,7 +101,14 @@ class Names:
 
     def kernel(self, name: str) -> str:
         """A device operation, without template arguments, which may name anybody's types."""
-        return kernel_name(name) if is_public_kernel(name) else self.of("kernel", name)
+        skeleton = re.split(r"[<(‹]", kernel_name(name), maxsplit=1)[0].strip()
+        return skeleton if is_public_kernel(name) and skeleton else self.of("kernel", kernel_name(name))
+
+    def guess(self, name: str) -> str:
+        """A call of which a saved report does not say what kind it is."""
+        if FRAME.fullmatch(name) or MODULE.fullmatch(name):
+            return self.call(name, CallKind.PYTHON)
+        return name if any(is_public(name, kind) for kind in CallKind) else self.of("call", name)
 
 
 def names_of(timeline: Timeline, names: Names) -> list[str]:
@@ -104,25 +127,34 @@ def names_of(timeline: Timeline, names: Names) -> list[str]:
         if code in of_ops and code not in kinds:
             told = names.kernel(name)
         replaced.append(told)
-        if told != name:
-            for form in (name, ADDRESS.sub("", name), kernel_name(name)):
-                names.whole[form] = told
+        noted(name, told, names)
     return replaced
 
 
-def replaced_in(text: str, names: Names, order: list[str]) -> str:
-    """A text with all private names replaced; `order` are those to look for, the longest first."""
-    if text in names.whole:
-        return names.whole[text]
-    for name in order:
-        if name in text:
-            told = names.whole[name].replace("\\", r"\\")
-            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", told, text)
-    return text
+def noted(name: str, told: str, names: Names) -> None:
+    """What reports make of a private name: as it is, without an address, as a kernel's, or cut."""
+    if told == name:
+        return
+    bare = ADDRESS.sub("", name)
+    for form in dict.fromkeys((name, bare, kernel_name(name), shorten(bare, SHORTENED))):
+        names.note(form, told)
+        names.note(f"annotation: {form}", f"annotation: {told}")
 
 
-def in_sentences(names: Names) -> list[str]:
-    """The private texts to look for within others, the longest first."""
-    return sorted(
-        (name for name in names.whole if name and not EVERYDAY.fullmatch(name.lower())), key=lambda name: -len(name)
-    )
+def in_field(text: str, names: Names) -> str:
+    """A field that holds one name."""
+    return names.whole.get(text, text)
+
+
+def in_sentence(text: str, names: Names, order: list[str]) -> str:
+    """A text with all private names in it replaced; `order` are those to look for, the longest first."""
+    here = [name for name in order if name in text]
+    if not here:
+        return text
+    pattern = "|".join(map(re.escape, here))
+    return re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", lambda found: names.inside[found[0]], text)
+
+
+def longest_first(names: Names) -> list[str]:
+    """The private texts to look for within sentences."""
+    return sorted(names.inside, key=lambda name: -len(name))

@@ -11,7 +11,7 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,15 +20,30 @@ from typing import Any, TypeVar
 import msgspec
 
 from gpuwhy.explained import Explained
-from gpuwhy.ledger.accounts import Accounts
-from gpuwhy.redact.names import Names, in_sentences, names_of, replaced_in
+from gpuwhy.ledger.accounts import Accounts, within
+from gpuwhy.redact.names import Names, in_field, in_sentence, longest_first, names_of, noted
+from gpuwhy.reports import model
 from gpuwhy.reports.build import Parts
 from gpuwhy.reports.run_model import RunInfo
+from gpuwhy.timeline import CallKind
 
 GONE = "(redacted)"
 PYTHON = re.compile(r"python[\d.]*")
 PATH = re.compile(r"(?<![\w:])(?:~|\.{1,2}|[A-Za-z]:)?(?:[\\/][\w.+@=-]+){2,}")
 """Paths that no other place has told of: they stand in what the system or the program said."""
+FRAMES = "idle/outside_operators/"
+ROLES = ("main", "backward", "other")
+# fmt: off
+KEPT = frozenset((
+    "gpuwhy", "format", "era", "how", "level", "check", "what", "withholds", "cause", "explains", "id", "mends",
+    "bound", "precision", "clock", "steps_by", "ended", "copy", "dims", "types", "torch", "unit", "changes",
+    "command", "notes", "problems", "reason", "devices", "uuid", "profiles", "nothing",
+))
+# fmt: on
+"""Fields whose words are gpuwhy's own, or were seen to already."""
+ACCOUNTS = ("account", "accounts")
+NAMES = ("name", "call", "path", "function")
+"""Fields that hold one name, or several of them."""
 T = TypeVar("T")
 
 
@@ -41,6 +56,8 @@ def redacted(explained: Explained, names: Names | None = None) -> Explained:
         names.path(path)
     for kind, word in _programs(explained):
         names.of(kind, word)
+    if explained.parts is None:
+        _saved(explained.report, names)
     parts = _parts(explained.parts, names) if explained.parts is not None else None
     report = explained.report
     if report.run is not None:
@@ -87,15 +104,14 @@ def _parts(parts: Parts, names: Names) -> Parts:
     """The stages that pictures and tracks are drawn from."""
     timeline = parts.basis.timeline
     told = names_of(timeline, names)
-    sources = tuple(replace(one, file=names.path(one.file), metadata={}) for one in timeline.sources)
+    sources = tuple(replace(one, file=names.path(one.file), metadata=_clock(one.metadata)) for one in timeline.sources)
     hidden = replace(timeline, names=told, sources=sources)
-    order = in_sentences(names)
     accounts = Accounts()
     for name in parts.basis.accounts.names:
-        accounts.names.append(_account(name, names, order))
+        accounts.names.append(_account(name, names))
     basis = replace(parts.basis, timeline=hidden, accounts=accounts)
     ledgers = [
-        replace(ledger, accounts=[_account(name, names, order) for name in ledger.accounts]) for ledger in parts.ledgers
+        replace(ledger, accounts=[_account(name, names) for name in ledger.accounts]) for ledger in parts.ledgers
     ]
     rooflines = [
         replace(roofline, view=replace(roofline.view, timeline=hidden, accounts=accounts.names))
@@ -104,15 +120,36 @@ def _parts(parts: Parts, names: Names) -> Parts:
     return Parts(basis, ledgers, rooflines, parts.checks, parts.outlooks)
 
 
-def _account(name: str, names: Names, order: list[str]) -> str:
+def _clock(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Of what a file says of itself, only on which clock its times are."""
+    return {key: value for key, value in metadata.items() if key == "baseTimeNanoseconds"}
+
+
+def _saved(report: model.Report, names: Names) -> None:
+    """The names in a report of which nothing else is at hand."""
+    for device in report.devices:
+        for weight in device.weights:
+            if within(weight.account, "busy"):
+                noted(weight.name, names.kernel(weight.name), names)
+            calls = [*weight.path, *([] if within(weight.account, "busy") else [weight.name])]
+            for call in calls:
+                noted(call, names.guess(call), names)
+        for wait in device.after_sync:
+            for call in (wait.call, *wait.path):
+                noted(call, names.guess(call), names)
+        for operator in device.roofline.operators if device.roofline is not None else ():
+            noted(operator.name, names.call(operator.name, CallKind.OPERATOR), names)
+        for entry in device.ledger:
+            frame = entry.account.removeprefix(FRAMES)
+            if frame != entry.account and frame not in ROLES:
+                name = frame.removeprefix("annotation: ")
+                noted(name, names.guess(name), names)
+
+
+def _account(name: str, names: Names) -> str:
     """An account; those outside operators end in a frame or an annotation."""
-    group, _, rest = name.partition("idle/outside_operators/")
-    if group or not rest or rest in ("main", "backward", "other"):
-        return name
-    label, _, marked = rest.partition("annotation: ")
-    if not label and marked:
-        return f"idle/outside_operators/annotation: {names.whole.get(marked, marked)}"
-    return f"idle/outside_operators/{names.whole.get(rest, rest)}"
+    rest = name.removeprefix(FRAMES)
+    return name if rest == name else FRAMES + in_field(rest, names)
 
 
 def _run(run: RunInfo, names: Names) -> RunInfo:
@@ -142,26 +179,31 @@ def _is_path(word: str) -> bool:
 
 
 def _texts(value: T, names: Names) -> T:
-    """A struct with every text in it looked through."""
-    order = in_sentences(names)
+    """A struct with its texts looked through."""
+    order = longest_first(names)
 
-    def look(text: str) -> str:
-        account = _account(text, names, order)
-        return account if account != text else PATH.sub(GONE, replaced_in(text, names, order))
+    def look(text: str, field: str) -> str:
+        if field in KEPT:
+            return text
+        if field in ACCOUNTS:
+            return _account(text, names)
+        if field in NAMES:
+            return in_field(text, names)
+        return PATH.sub(GONE, in_sentence(text, names, order))
 
-    looked: T = _walked(value, look)
+    looked: T = _walked(value, look, "")
     return looked
 
 
-def _walked(value: Any, look: Any) -> Any:
-    """The same value with `look` applied to its texts."""
+def _walked(value: Any, look: Callable[[str, str], str], field: str) -> Any:
+    """The same value with `look` applied to its texts, which is told the field that they are in."""
     if isinstance(value, str):
-        return look(value)
+        return look(value, field)
     if isinstance(value, msgspec.Struct):
-        fields = {name: _walked(getattr(value, name), look) for name in value.__struct_fields__}
+        fields = {name: _walked(getattr(value, name), look, name) for name in value.__struct_fields__}
         return type(value)(**fields)
     if isinstance(value, list):
-        return [_walked(item, look) for item in value]
+        return [_walked(item, look, field) for item in value]
     if isinstance(value, dict):
-        return {look(key): _walked(item, look) for key, item in value.items()}
+        return {key: _walked(item, look, field) for key, item in value.items()}
     return value

@@ -23,7 +23,7 @@ class SideInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A step; `mean_ns` too."""
     mean_ns: float | None
     lengths_ns: list[float]
-    """Steps (or samples) in their order, at most 500, evenly chosen; each may be the mean of some."""
+    """Steps in their order, at most 500, evenly chosen; of a run each may be the mean of some."""
     verdict: str
     cause: str | None
 

@@ -37,11 +37,11 @@ TRACKS = {FINDINGS: "findings", STEPS: "steps judged", BUSY: "busy, by account",
 MOST_FLAGS = 20
 """Stretches that one finding is flagged at, the longest."""
 EXACT = 2**53
-"""Times before this are read exactly by Perfetto, in ns: it reads microseconds as floats. Later ones (of files that
-count from 1970) are written as whole microseconds, so that slices that touch do not overlap by rounding."""
+"""Times before this are read exactly by Perfetto, in ns: it reads decimal microseconds as floats, and whole ones as
+integers. Later ones (of files that count from 1970) are written as whole ones: what touches does not overlap then."""
 LONGEST_HEAD = 64 << 20
 """Bytes in which the list of events must begin."""
-TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|["{}\[\]]', re.DOTALL)
 Event = dict[str, Any]
 """`ts` and `dur` in ns."""
 TIMES = ("ts", "dur")
@@ -63,7 +63,8 @@ def write(explained: Explained, out: str) -> None:
     path = _path(parts.basis.timeline)
     with _readable(path) as chunks, _writable(out) as file:
         head, at = _events_begin(path, chunks)
-        file.write(head[:at] + b"\n" + added + b",\n")
+        alone = head[at:].lstrip()[:1] == b"]"
+        file.write(head[:at] + b"\n" + added + (b"\n" if alone else b",\n"))
         file.write(head[at:])
         for chunk in chunks:
             file.write(chunk)
@@ -123,7 +124,7 @@ def _encoded(event: Event) -> bytes:
 
 def _decimal(ns: int) -> str:
     sign, ns = ("-" if ns < 0 else ""), abs(ns)
-    return f"{sign}{ns // 1000}.{ns % 1000:03d}"
+    return f"{sign}{ns // 1000}" + (f".{ns % 1000:03d}" if ns % 1000 else "")
 
 
 def _processes(timeline: Timeline) -> set[str]:
@@ -189,8 +190,11 @@ def _gaps(of: Basis, owned: Owned, clock: _Clock, pid: int) -> Iterator[Event]:
             total[account] = total.get(account, 0) + until - since
         most = names[max(total, key=total.__getitem__)]
         args = {"what": meaning(most), "ended by": _operation(of.timeline, owned, ended_by)}
-        yield _slice(pid, GAPS, most, clock, start, end, args)
-        for account, since, until, count in own if len(own) > 1 else ():
+        if len(own) == 1:
+            yield _slice(pid, GAPS, most, clock, start, end, args)
+            continue
+        yield _slice(pid, GAPS, f"gap, mostly {most}", clock, start, end, args)
+        for account, since, until, count in own:
             yield _slice(pid, GAPS, names[account], clock, since, until, {"host calls": count})
 
 
@@ -276,6 +280,8 @@ def _list_of_events(text: bytes) -> int | None:
     depth, key = 0, b""
     for found in TOKEN.finditer(text):
         token = found[0]
+        if token == b'"':
+            return None  # a string that has not ended yet
         if token in (b"{", b"["):
             if token == b"[" and (depth == 0 or (depth == 1 and key == b'"traceEvents"')):
                 return found.end()
@@ -302,16 +308,21 @@ def _readable(path: str) -> Iterator[Iterator[bytes]]:
 
 @contextmanager
 def _writable(out: str) -> Iterator[BinaryIO]:
-    """A file for the bytes of the result, complete or not there at all."""
-    partial = f"{out}.{os.getpid()}.partial"
+    """A file for the bytes of the result, complete or not there at all; what is no plain file is written to as such."""
+    if out == "-":
+        raise GpuwhyError("--perfetto -: a file is needed", hint="name one, such as more.json.gz")
+    place = os.path.realpath(out)
+    plain = os.path.isfile(place) or not os.path.exists(place)
+    partial = f"{place}.{os.getpid()}.partial" if plain else place
     try:
         with _open(partial, compressed=out.endswith(".gz")) as file:
             yield file
-        os.replace(partial, out)
+        if plain:
+            os.replace(partial, place)
     except OSError as error:
         raise GpuwhyError(f"{out}: cannot write: {error.strerror or error}") from None
     finally:
-        if os.path.exists(partial):
+        if plain and os.path.exists(partial):
             os.unlink(partial)
 
 

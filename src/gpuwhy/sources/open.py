@@ -56,7 +56,7 @@ class Opened:
     """
 
     def __init__(self, path: str) -> None:
-        self.name = STDIN if path == "-" else _as_text(path)
+        self.name = STDIN if path == "-" else as_text(path)
         self.size: int | None = None
         self.read_bytes = 0
         self.damage: str | None = None
@@ -189,7 +189,7 @@ class Opened:
             self.file.close()
 
 
-def _as_text(path: str) -> str:
+def as_text(path: str) -> str:
     """A path for reports: it may hold bytes that are no text, or stand in the encoding of another locale."""
     try:
         return os.fsencode(path).decode("utf-8", "replace")

@@ -8,15 +8,15 @@ import msgspec
 
 from gpuwhy.reports.compare_model import Comparison
 from gpuwhy.reports.html.context import FILTERS
-from gpuwhy.reports.html.limits import plain_all
+from gpuwhy.reports.html.limits import MOST_BYTES, plain_all
 from gpuwhy.reports.html.sheet import sheet
 from gpuwhy.reports.text_compare import about_side, gate_words, signed
 from gpuwhy.reports.words import meaning, ms
 
 SCRIPTS = ("static/pictures.js", "static/compare.js")
-MOST_ROWS, MOST_BARS = 300, 16
-LONGEST = 1_500
-"""Characters of a text."""
+MOST_BARS = 16
+LIMITS = ((300, 1_500), (150, 400), (50, 150))
+"""Rows of a table and characters of a text; tighter until the page is small enough."""
 WORDS: dict[str, Callable[..., object]] = {
     "condition": gate_words,
     "side": about_side,
@@ -26,11 +26,21 @@ WORDS: dict[str, Callable[..., object]] = {
 
 
 def render(found: Comparison) -> str:
-    """The whole page.
+    """The whole page, of at most `limits.MOST_BYTES` bytes.
 
     Raises GpuwhyError where Jinja is not installed.
     """
-    found = plain_all(msgspec.structs.replace(found, accounts=found.accounts[:MOST_ROWS]), LONGEST)
+    page = ""
+    for rows, longest in LIMITS:
+        page = _page(found, rows, longest)
+        if len(page.encode()) <= MOST_BYTES:
+            break
+    return page
+
+
+def _page(found: Comparison, rows: int, longest: int) -> str:
+    shown = msgspec.structs.replace(found, accounts=found.accounts[:rows], kernels=found.kernels[:rows])
+    found = plain_all(shown, longest)
     data = {
         "unit": found.unit,
         "accounts": found.accounts[:MOST_BARS],
@@ -55,4 +65,4 @@ def _figures(found: Comparison) -> Iterator[tuple[str, str, str]]:
             yield label, f"× {ratio.mid:.3f}", "cannot tell" if change.differs is None else within
     for label, side in (("before", found.before), ("after", found.after)):
         if side.median_ns is not None:
-            yield label, f"{ms(side.median_ns)} ms", f"median of {side.steps:,} steps"
+            yield label, f"{ms(side.median_ns)} ms", f"a step, the median of {side.steps:,}"

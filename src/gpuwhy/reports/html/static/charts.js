@@ -130,7 +130,7 @@ function runChart(scene) {
       return tip(at.toFixed(2) + " s", ...some.filter((one) => one.data[1] !== null).map((one) => one.seriesName + ": " + +one.data[1].toPrecision(3)), during.join(", "));
     } },
     grid: shown.map((_, row) => ({ left: 64, right: 16, top: `${4 + row * height * 0.92 + 3}%`, height: `${height * 0.92 - 8}%` })),
-    xAxis: shown.map((_, row) => axis({ type: "value", gridIndex: row, min: 0, max: end, splitLine: { show: false }, axisLabel: { show: row === shown.length - 1, color: ink, formatter: "{value} s" } })),
+    xAxis: shown.map((_, row) => axis({ type: "value", gridIndex: row, min: 0, max: end, splitLine: { show: false }, axisLabel: { show: row === shown.length - 1, color: ink, formatter: (value) => `${+value.toPrecision(3)} s` } })),
     yAxis: shown.map(([name], row) => axis({ type: "value", gridIndex: row, name, nameLocation: "end", nameTextStyle: { align: "left", padding: [0, 0, 0, -48], color: ink } })),
     dataZoom: [{ type: "inside", xAxisIndex: shown.map((_, row) => row), zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false }],
     series,

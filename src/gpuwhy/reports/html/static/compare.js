@@ -30,7 +30,7 @@
       legend: { top: 0, textStyle: { color: ink } },
       tooltip: { ...tooltip(), formatter: ({ seriesName, data }) => tip(`${seriesName}, ${data[0]}`, `${ms(data[1] * 1e6)} ms`) },
       xAxis: axis({ type: "value", name: "in their order", nameLocation: "middle", nameGap: 24, min: 0 }),
-      yAxis: axis({ type: "value", name: `ms a ${found.unit}`, scale: true, boundaryGap: ["8%", "8%"] }),
+      yAxis: axis({ type: "value", name: "ms a step", scale: true, boundaryGap: ["8%", "8%"] }),
       series: [side("before", found.lengths[0], "#0072b2", "circle"), side("after", found.lengths[1], "#d55e00", "triangle")],
     };
   };
