@@ -7,8 +7,9 @@ VENV ?= .venv
 PYTHON ?=
 ARGS ?=
 
-# On all cores; a file's tests stay together, since they share what they have read.
-PARALLEL := --numprocesses auto --dist loadfile
+# On all cores; a file's tests stay together, since they share what they have read. In the files' own order: by the number
+# of their tests, as pytest-xdist would have it, those with few and long ones come last, and one core waits for them.
+PARALLEL := --numprocesses auto --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10)
