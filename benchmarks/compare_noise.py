@@ -14,7 +14,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwhy.compare.noise import Interval, ratio_of_means, ratio_of_medians, why_not
+from gpuwhy.compare.noise import ratio_of_means, ratio_of_medians, why_not
+from gpuwhy.reports.findings_model import Interval
 
 CASES = ((20, 0.0), (50, 0.0), (50, 0.3), (50, 0.6), (200, 0.3), (200, 0.8), (200, 0.9))
 

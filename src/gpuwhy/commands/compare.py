@@ -49,7 +49,7 @@ def compare(
     color: Color = None,
 ) -> None:
     """Say what is different between two profiles, runs or reports, and whether it is more than noise."""
-    from gpuwhy.commands.output import emit_comparison, progress, spare
+    from gpuwhy.commands.output import Wanted, emit_comparison, progress, spare
     from gpuwhy.compare.gate import CANNOT_TELL, HOLDS, parse
     from gpuwhy.compare.whole import compared
 
@@ -57,7 +57,7 @@ def compare(
     conditions = [parse(text) for text in fail_if or ()]
     with progress() as on_progress:
         found = compared(before, after, conditions, _samples(samples), redact, on_progress)
-    emit_comparison(found, as_json=as_json, output=output, html=html, color=color)
+    emit_comparison(found, Wanted(as_json, output, html, color=color))
     outcomes = {gate.outcome for gate in found.gates}
     if HOLDS in outcomes:
         raise typer.Exit(REGRESSED)

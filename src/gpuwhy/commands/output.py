@@ -50,46 +50,58 @@ def emit(explained: Explained, wanted: Wanted) -> None:
         from gpuwhy.reports.perfetto import write as write_perfetto
 
         write_perfetto(explained, wanted.perfetto)
-    if wanted.html is not None:
-        from gpuwhy.reports.html.page import render
-
-        _reconfigure(encoding="utf-8")  # which the page says that it is in
-        write(render(explained), wanted.html)
-    if wanted.html == "-" and wanted.output in (None, "-"):
-        pass  # standard output has the page
-    elif wanted.as_json:
-        from gpuwhy.reports.json import encode
-
-        _reconfigure(encoding="utf-8")  # JSON is, whatever the terminal's encoding
-        write(encode(report), wanted.output)
-    else:
-        _reconfigure(errors="replace")  # a terminal without UTF-8 still gets its report
-        write(_text(report, wanted.output, wanted.color), wanted.output)
+    _written(
+        report,
+        lambda: _page(explained),
+        lambda stream, is_file: text_for(report, stream, wanted.color, is_file),
+        wanted,
+    )
     _leave(sound)
 
 
-def emit_comparison(
-    found: Comparison, *, as_json: bool, output: str | None, html: str | None, color: bool | None
-) -> None:
-    """Write a comparison."""
-    if html is not None:
-        from gpuwhy.reports.html.comparison import render as render_page
+def _page(explained: Explained) -> str:
+    from gpuwhy.reports.html.page import render
 
-        _reconfigure(encoding="utf-8")
-        write(render_page(found), html)
-        if html == "-":
+    return render(explained)
+
+
+def emit_comparison(found: Comparison, wanted: Wanted) -> None:
+    """Write a comparison."""
+
+    def page() -> str:
+        from gpuwhy.reports.html.comparison import render
+
+        return render(found)
+
+    def text(stream: TextIO | None, is_file: bool) -> str:
+        from gpuwhy.reports.text_compare import render
+
+        return _printed(lambda console: render(found, console), stream, wanted.color, is_file)
+
+    _written(found, page, text, wanted)
+
+
+def _written(
+    value: Report | Comparison,
+    page: Callable[[], str],
+    text: Callable[[TextIO | None, bool], str],
+    wanted: Wanted,
+) -> None:
+    """The page, if one is wanted, then JSON or text; standard output has one of them."""
+    if wanted.html is not None:
+        _reconfigure(encoding="utf-8")  # which the page says that it is in
+        write(page(), wanted.html)
+        if wanted.html == "-" and wanted.output in (None, "-"):
             return
-    if as_json:
+    if wanted.as_json:
         from gpuwhy.reports.json import encode
 
-        _reconfigure(encoding="utf-8")
-        write(encode(found), output)
-        return
-    from gpuwhy.reports.text_compare import render
-
-    _reconfigure(errors="replace")
-    is_file = output is not None and output != "-"
-    write(_printed(lambda console: render(found, console), None if is_file else sys.stdout, color, is_file), output)
+        _reconfigure(encoding="utf-8")  # JSON is, whatever the terminal's encoding
+        write(encode(value), wanted.output)
+    else:
+        _reconfigure(errors="replace")  # a terminal without UTF-8 still gets its report
+        is_file = wanted.output not in (None, "-")
+        write(text(None if is_file else sys.stdout, is_file), wanted.output)
 
 
 def _leave(sound: bool) -> None:
@@ -117,11 +129,6 @@ def write(text: str, output: str | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         raise GpuwhyError(f"{name}: cannot write: {error.strerror or error}") from None
-
-
-def _text(report: Report, output: str | None, color: bool | None) -> str:
-    is_file = output is not None and output != "-"
-    return text_for(report, None if is_file else sys.stdout, color, is_file)
 
 
 def text_for(report: Report, stream: TextIO | None, color: bool | None, is_file: bool = False) -> str:

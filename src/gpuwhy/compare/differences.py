@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from gpuwhy.compare.noise import Interval, difference_of_means, ratio_of_means, ratio_of_medians, why_not
+from gpuwhy.compare.noise import difference_of_means, ratio_of_means, ratio_of_medians, why_not
 from gpuwhy.compare.sides import Kernel, Side, metadata
 from gpuwhy.reports import compare_model as model
-from gpuwhy.reports.findings_model import Interval as IntervalInfo
+from gpuwhy.reports.findings_model import Interval
 from gpuwhy.reports.verdict import NO_MEND
 from gpuwhy.reports.words import ms
 
@@ -86,13 +86,8 @@ def _changes(before: Side, after: Side, parts: tuple[float, float]) -> tuple[mod
     for ratio in (ratio_of_medians(one, other), ratio_of_means(one, other)):
         beyond = (ratio.low > 1 or ratio.high < 1) and abs(math.log(ratio.mid)) > LEAST
         differs = beyond if sure else None
-        found.append(model.Change(ratio=told(ratio), differs=differs))
+        found.append(model.Change(ratio=ratio, differs=differs))
     return found[0], found[1]
-
-
-def told(of: Interval) -> IntervalInfo:
-    """An interval as the report has it."""
-    return IntervalInfo(low=of.low, mid=of.mid, high=of.high)
 
 
 def _accounts(before: Side, after: Side, parts: tuple[float, float]) -> list[model.AccountChange]:
@@ -108,7 +103,7 @@ def _accounts(before: Side, after: Side, parts: tuple[float, float]) -> list[mod
                 account=name,
                 before_ns=one,
                 after_ns=other,
-                difference_ns=None if difference is None else told(difference),
+                difference_ns=difference,
                 differs=None if difference is None else difference.low > 0 or difference.high < 0,
             )
         )
@@ -198,7 +193,7 @@ def _verdict(
     return " ".join(filter(None, (f"{head}.", _largest(accounts, unit), _causes(before, after))))
 
 
-def _ratio(of: IntervalInfo) -> str:
+def _ratio(of: Interval) -> str:
     digits = 3 if of.mid < 10 else 1
     return f"× {of.mid:.{digits}f} [{of.low:.{digits}f}, {of.high:.{digits}f}]"
 

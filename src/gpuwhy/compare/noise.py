@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gpuwhy.reports.findings_model import Interval
 
 FEWEST = 20
 """Steps on each side: with fewer nobody can tell."""
@@ -25,15 +26,6 @@ NORMAL = 1.959964
 """The normal distribution's quantile for that."""
 DRAWS = 2_000
 Series = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A figure between two ends that hold it with 95 %."""
-
-    low: float
-    mid: float
-    high: float
 
 
 def why_not(before: Series, after: Series, steps: int) -> str | None:
@@ -98,7 +90,7 @@ def _scatter(series: Series, figure: Callable[..., Any], seed: int, scale: np.uf
 
 def _told(mid: float, apart: Series, back: np.ufunc, sides: tuple[Series, Series]) -> Interval:
     low, high = mid + _wider(*sides) * np.quantile(apart, (ALPHA / 2, 1 - ALPHA / 2))
-    return Interval(float(back(min(low, mid))), float(back(mid)), float(back(max(high, mid))))
+    return Interval(low=float(back(min(low, mid))), mid=float(back(mid)), high=float(back(max(high, mid))))
 
 
 def _wider(before: Series, after: Series) -> float:

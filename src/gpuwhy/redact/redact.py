@@ -21,6 +21,7 @@ import msgspec
 
 from gpuwhy.explained import Explained
 from gpuwhy.ledger.accounts import Accounts, within
+from gpuwhy.ledger.host import ROLES
 from gpuwhy.redact.names import Names, in_field, in_sentence, longest_first, names_of, noted
 from gpuwhy.reports import model
 from gpuwhy.reports.build import Parts
@@ -32,7 +33,6 @@ PYTHON = re.compile(r"python[\d.]*")
 PATH = re.compile(r"(?<![\w:])(?:~|\.{1,2}|[A-Za-z]:)?(?:[\\/][\w.+@=-]+){2,}")
 """Paths that no other place has told of: they stand in what the system or the program said."""
 FRAMES = "idle/outside_operators/"
-ROLES = ("main", "backward", "other")
 # fmt: off
 KEPT = frozenset((
     "gpuwhy", "format", "era", "how", "level", "check", "what", "withholds", "cause", "explains", "id", "mends",
@@ -106,9 +106,7 @@ def _parts(parts: Parts, names: Names) -> Parts:
     told = names_of(timeline, names)
     sources = tuple(replace(one, file=names.path(one.file), metadata=_clock(one.metadata)) for one in timeline.sources)
     hidden = replace(timeline, names=told, sources=sources)
-    accounts = Accounts()
-    for name in parts.basis.accounts.names:
-        accounts.names.append(_account(name, names))
+    accounts = Accounts([_account(name, names) for name in parts.basis.accounts.names])
     basis = replace(parts.basis, timeline=hidden, accounts=accounts)
     ledgers = [
         replace(ledger, accounts=[_account(name, names) for name in ledger.accounts]) for ledger in parts.ledgers
@@ -154,7 +152,7 @@ def _account(name: str, names: Names) -> str:
 
 def _run(run: RunInfo, names: Names) -> RunInfo:
     """The command and what the program said of itself: its words are anybody's."""
-    command = [_word(word, place, names) for place, word in enumerate(run.command)]
+    command = [_word(word, names) for word in run.command]
     compiled = [
         msgspec.structs.replace(one, function=names.of("function", one.function), reason=GONE if one.reason else None)
         for one in run.compilations
@@ -165,7 +163,7 @@ def _run(run: RunInfo, names: Names) -> RunInfo:
     )
 
 
-def _word(word: str, place: int, names: Names) -> str:
+def _word(word: str, names: Names) -> str:
     base = word.rsplit("/", 1)[-1]
     if PYTHON.fullmatch(base) or base in ("torchrun", "accelerate", "-m", "-c", "--"):
         names.whole.setdefault(word, base)

@@ -24,6 +24,7 @@ from gpuwhy.ledger.charges import Spans
 from gpuwhy.ledger.partition import Basis, Ledger, Owned, owners
 from gpuwhy.reports import model
 from gpuwhy.reports.build import Parts
+from gpuwhy.reports.findings_model import FindingInfo
 from gpuwhy.reports.words import CAUSE, kernel_name, meaning
 from gpuwhy.sources import kineto
 from gpuwhy.sources.open import STDIN, Opened
@@ -222,7 +223,7 @@ def _steps(ledger: Ledger, told: model.DeviceReport, clock: _Clock, pid: int) ->
 
 
 def _findings(
-    of: Basis, owned: Owned, ledger: Ledger, findings: Iterable[Any], clock: _Clock, pid: int
+    of: Basis, owned: Owned, ledger: Ledger, findings: Iterable[FindingInfo], clock: _Clock, pid: int
 ) -> Iterator[Event]:
     """Each finding over the window, and flags where most of its time is lost."""
     for finding in findings:

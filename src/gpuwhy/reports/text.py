@@ -6,7 +6,6 @@ lose their control characters.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from gpuwhy.reports import model, text_findings, text_run
 from gpuwhy.reports.beside import mostly_next_to
 from gpuwhy.reports.callpaths import callers
 from gpuwhy.reports.headings import about, device_label, window_text
+from gpuwhy.reports.terminal import Page
 from gpuwhy.reports.text_roofline import section, use_line
 from gpuwhy.reports.words import clean, kernel_name, meaning, ms, shorten, size
 
@@ -31,7 +31,6 @@ MOST_LEAVES = 5
 """Frames, annotations or kinds of copies listed under one account."""
 MOST_DEVICES = 2
 """With more devices than this, one line each and the details of the least busy one."""
-MOST_WIDTH, LEAST_WIDTH = 100, 60
 SPREAD, SPREAD_WIDTH = 15, 96
 """Width of the column of spreads, and of the page from which on it is shown."""
 LEAST_STEPS = 3
@@ -56,10 +55,10 @@ def render(report: model.Report, console: Console) -> None:
     _Page(report, console).render()
 
 
-class _Page:
+class _Page(Page):
     def __init__(self, report: model.Report, console: Console) -> None:
-        self.report, self.console = report, console
-        self.width = max(LEAST_WIDTH, min(console.width, MOST_WIDTH))
+        super().__init__(console)
+        self.report = report
 
     def render(self) -> None:
         report = self.report
@@ -80,22 +79,6 @@ class _Page:
             _Section(self, device).render()
         self.findings()
         self.trust()
-
-    def line(self, text: str = "", figures: str = "", style: str = "") -> None:
-        """One line, cut to the width, figures at its right end."""
-        room = self.width - (len(figures) + 1 if figures else 0)
-        text = shorten(text, room)
-        self.console.print(
-            (text.ljust(room) + " " + figures if figures else text),
-            style=style or None,
-            markup=False,
-            emoji=False,
-            highlight=False,
-        )
-
-    def paragraph(self, text: str, style: str = "", first: str = "", rest: str = "") -> None:
-        for part in textwrap.wrap(clean(text), self.width, initial_indent=first, subsequent_indent=rest):
-            self.line(part, style=style)
 
     def lines(self, some: Iterable[tuple[str, str, str]]) -> None:
         """Lines of some kinds; with an empty one behind them."""

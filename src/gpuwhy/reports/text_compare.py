@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 from gpuwhy.reports.compare_model import AccountChange, Comparison, GateInfo, KernelChange, SideInfo
-from gpuwhy.reports.words import clean, meaning, ms, shorten
+from gpuwhy.reports.terminal import Page
+from gpuwhy.reports.words import clean, meaning, ms
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 MOST_ACCOUNTS, MOST_KERNELS = 12, 10
 LEAST_SHARE = 0.002
 """Accounts whose change is a smaller part of the longer step are not listed."""
-MOST_WIDTH, LEAST_WIDTH = 100, 60
 STYLES = {"holds": "bold red", "cannot tell": "yellow", "does not hold": "green"}
 
 
@@ -23,10 +22,10 @@ def render(of: Comparison, console: Console) -> None:
     _Page(of, console).render()
 
 
-class _Page:
+class _Page(Page):
     def __init__(self, of: Comparison, console: Console) -> None:
-        self.of, self.console = of, console
-        self.width = max(LEAST_WIDTH, min(console.width, MOST_WIDTH))
+        super().__init__(console)
+        self.of = of
 
     def render(self) -> None:
         of = self.of
@@ -71,16 +70,6 @@ class _Page:
 
     def gate(self, gate: GateInfo) -> None:
         self.paragraph(f"{gate.outcome}: {gate_words(gate)}", style=STYLES[gate.outcome], rest="  ")
-
-    def line(self, text: str = "", right: str = "", style: str = "") -> None:
-        room = self.width - (len(right) + 1 if right else 0)
-        text = shorten(text, room)
-        whole = text.ljust(room) + " " + right if right else text
-        self.console.print(whole, style=style or None, markup=False, emoji=False, highlight=False)
-
-    def paragraph(self, text: str, style: str = "", first: str = "", rest: str = "") -> None:
-        for part in textwrap.wrap(clean(text), self.width, initial_indent=first, subsequent_indent=rest):
-            self.line(part, style=style)
 
 
 def about_side(side: SideInfo) -> str:

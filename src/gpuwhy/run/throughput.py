@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuwhy.arrays import quantiles, unique
 from gpuwhy.probe import format as kinds
@@ -86,9 +87,14 @@ def _by_time(steps: Steps) -> list[float]:
     if len(rows) < LEAST:
         return []
     edge = steps.edge[rows[0] : rows[-1] + 2]
-    bounds = np.linspace(float(edge[0]), float(edge[-1]), STRETCHES + 1)
+    return rates(edge, STRETCHES)[1]
+
+
+def rates(edge: Ns, stretches: int) -> tuple[NDArray[np.float64], list[float]]:
+    """Bounds of equal stretches of the time that steps with these edges take, and steps a second in each."""
+    bounds = np.linspace(float(edge[0]), float(edge[-1]), stretches + 1)
     done = np.interp(bounds, edge.astype(np.float64), np.arange(len(edge)))
-    return [float(rate) for rate in np.diff(done) / np.maximum(np.diff(bounds) / 1e9, 1e-9)]
+    return bounds, [float(rate) for rate in np.diff(done) / np.maximum(np.diff(bounds) / 1e9, 1e-9)]
 
 
 def samples_of(steps: Steps) -> int | None:

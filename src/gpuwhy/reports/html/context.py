@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gpuwhy.ledger.accounts import within
+from gpuwhy.ledger.partition import Ledger
 from gpuwhy.reports import model, text_findings, text_roofline, text_run
 from gpuwhy.reports.callpaths import callers
 from gpuwhy.reports.headings import about, device_label, window_text
@@ -67,7 +68,7 @@ def context(full: model.Report, pictures: Scene, limits: Limits) -> dict[str, An
     )
     leading, more_mends = some(text_findings.leading(report), limits.lines // 2)
     findings, more_findings = some(report.findings, limits.lines // 2)
-    devices = least_busy(full.devices, limits.devices)
+    devices = [full.devices[place] for place in least_busy(full.devices, limits.devices)]
     files, more_files = some(report.source.files, limits.lines // 5)
     return {
         "report": report,
@@ -94,10 +95,10 @@ def context(full: model.Report, pictures: Scene, limits: Limits) -> dict[str, An
     }
 
 
-def least_busy(devices: Sequence[model.DeviceReport], most: int) -> list[model.DeviceReport]:
-    """Those that could do more, in the order of the report."""
+def least_busy(devices: Sequence[model.DeviceReport | Ledger], most: int) -> list[int]:
+    """The places of those that could do more, ascending."""
     order = sorted(range(len(devices)), key=lambda place: devices[place].busy_ns / devices[place].window_ns)
-    return [devices[place] for place in sorted(order[:most])]
+    return sorted(order[:most])
 
 
 def few(lines: Iterable[Line], limits: Limits) -> list[Line]:

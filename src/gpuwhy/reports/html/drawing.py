@@ -29,7 +29,6 @@ MOST_OPERATIONS = 20_000
 FINEST = 50_000
 """The smallest box is this part of the picture, which leaves room to zoom in."""
 MOST_STREAMS, MOST_THREADS, MOST_DEPTH = 8, 3, 6
-MOST_CALLERS = 8
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwhy.explained import Explained
 from gpuwhy.reports.build import Parts
-from gpuwhy.reports.html.context import FILTERS, DeviceView, context
+from gpuwhy.reports.html.context import FILTERS, DeviceView, context, least_busy
 from gpuwhy.reports.html.drawing import draw
 from gpuwhy.reports.html.limits import MOST_BYTES, Limits
 from gpuwhy.reports.html.scene import DeviceScene, Scene
@@ -67,8 +67,7 @@ def scene(explained: Explained, limits: Limits) -> Scene:
 
 def _devices(parts: Parts, limits: Limits) -> list[DeviceScene]:
     """Those that are drawn, the least busy ones."""
-    order = sorted(range(len(parts.ledgers)), key=lambda i: parts.ledgers[i].busy_ns / parts.ledgers[i].window_ns)
-    drawn = sorted(order[: limits.drawn])
+    drawn = least_busy(parts.ledgers, limits.drawn)
     found = []
     for place in drawn:
         ledger = parts.ledgers[place]

@@ -14,6 +14,7 @@ from gpuwhy.probe import format as kinds
 from gpuwhy.reports.html.scene import Line, RunScene
 from gpuwhy.run.gpus import GpuSample
 from gpuwhy.run.seen import Seen
+from gpuwhy.run.throughput import rates
 from gpuwhy.run.watch import Sample
 
 MOST_POINTS = 400
@@ -64,11 +65,9 @@ def _throughput(seen: Seen, begun_ns: int) -> tuple[list[float], list[float | No
     if len(edge) < 2:
         return [], []
     points = int(min(MOST_POINTS, max((len(edge) - 1) // 2, 1)))
-    bounds = np.linspace(float(edge[0]), float(edge[-1]), points + 1)
-    done = np.interp(bounds, edge.astype(np.float64), np.arange(len(edge)))
-    rate = np.diff(done) / np.maximum(np.diff(bounds) / 1e9, 1e-9)
+    bounds, rate = rates(edge, points)
     middle = (bounds[:-1] + bounds[1:]) / 2
-    return [float(x) for x in (middle - begun_ns) / 1e9], [float(x) for x in rate]
+    return [float(x) for x in (middle - begun_ns) / 1e9], list(rate)
 
 
 def _counters(samples: Sequence[Sample]) -> list[Line]:

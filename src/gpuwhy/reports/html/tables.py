@@ -68,8 +68,7 @@ def sites(of: Basis, ledger: Ledger, limits: Limits) -> tuple[list[Site], int]:
     size = len(timeline.names) + 1
     busy_ns = np.bincount(busy_site + 1, busy.ns.astype(np.float64), size)
     idle_ns = np.bincount(idle_site + 1, idle.ns.astype(np.float64), size)
-    first, kind = combined([busy_site, busy.row]) if len(busy_site) else (np.zeros(0, np.int64), busy_site)
-    del kind
+    first, _ = combined([busy_site, busy.row]) if len(busy_site) else (np.zeros(0, np.int64), busy_site)
     operations = np.bincount(busy_site[first] + 1, minlength=size)
     most = _most(idle_site, idle.account, idle.ns, size)
     found = [one for one in np.argsort(-(busy_ns + idle_ns), kind="stable").tolist() if busy_ns[one] + idle_ns[one]]
