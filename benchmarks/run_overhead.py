@@ -1,13 +1,14 @@
 """What `gpuwhy run` costs the program: a loop with and without it, in turns, before and after the profile.
 
-    python benchmarks/run_overhead.py OUT [--rounds N] [LOOP:WHEN...]
+    python benchmarks/run_overhead.py OUT [--pairs 24] [--rounds 8] [LOOP:AGAINST...]
 
 LOOP is `mlp` (launch-bound, 5 to 9 ms a step on an H200), `wide` (device-bound, about 50 ms) or `tiny` (as little as a
-step can be: tells microseconds), WHEN `before` or `after` the profile, `same` (the loop against itself) or `slower`
-(against one with 3 % more work). Needs a CUDA GPU. Started with --loop it is the program that is measured.
+step can be: tells microseconds), AGAINST `watched`, `same` (the loop against itself) or `slower` (against one with 3 %
+more work). Needs a CUDA GPU, but for `tiny`. Started with --loop it is the program that is measured.
 
-Two processes of one program differ by some percent for as long as they live, so that several pairs of them are taken,
-on the same cores; the interval is of whole pairs of blocks, over all of them.
+Two processes of one program differ by some percent for as long as they live: many pairs of them are alive at once, and
+take turns. gpuwhy's own process, which samples counters twice a second, runs while its program is measured (blocks last
+about as long) and is stopped otherwise, so that each pair has one, and the program without it none.
 """
 
 from __future__ import annotations
@@ -15,17 +16,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 EARLY = 60
-"""Steps before the first block: the profile lies within them."""
+"""Steps before the first block: whatever a program does once lies within them."""
+PROFILED = 60
+"""Steps between the rounds before the profile and those after: the profile lies within them."""
 SLOWER = 0.03
-BLOCK_S = 0.12
+STEPS = {"mlp": 30, "wide": 5, "tiny": 1500}
+"""Of a block: a quarter of a second on an H200."""
 CORES = {4, 5, 6}
 """Of a machine with more: the loop's thread, autograd's, and gpuwhy's own process."""
+BATCH_LAYERS = {"mlp": (256, 12), "wide": (20480, 20), "tiny": (8, 0)}
 
 
 def loop(name: str, slower: bool) -> None:
@@ -38,11 +49,11 @@ def loop(name: str, slower: bool) -> None:
     for _ in range(EARLY):
         step()
     if slower:
-        torch.cuda.synchronize()
         begun = time.perf_counter()
         for _ in range(EARLY):
             step()
-        torch.cuda.synchronize()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
         more = SLOWER * (time.perf_counter() - begun) / EARLY
 
         def slow() -> None:
@@ -68,14 +79,15 @@ def _step(torch: Any, name: str) -> Any:
             return x + self.of(x)
 
     torch.manual_seed(0)
-    batch, layers = {"mlp": (256, 12), "wide": (20480, 20), "tiny": (8, 0)}[name]
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    batch, layers = BATCH_LAYERS[name]
     blocks = [Block(1024) for _ in range(layers)] or [torch.nn.Linear(1024, 1)]
-    model = torch.nn.Sequential(*blocks).cuda()
+    model = torch.nn.Sequential(*blocks).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    x = torch.randn(batch, 1024, device="cuda")
+    x = torch.randn(batch, 1024, device=device)
 
     def step() -> None:
-        with torch.autocast("cuda", torch.bfloat16):
+        with torch.autocast(device, torch.bfloat16):
             loss = model(x).square().mean()
         loss.backward()
         optimizer.step()
@@ -84,35 +96,96 @@ def _step(torch: Any, name: str) -> Any:
     return step
 
 
-def measure(case: str, pairs: int, rounds: int, folder: Path) -> dict[str, Any]:
-    """One series."""
-    from gpuwhy.experiments.pairs import Plan, compare
-    from gpuwhy.experiments.sequence import bootstrap
+@contextmanager
+def running(process: Any, watched: bool) -> Iterator[None]:
+    """gpuwhy's own process runs only in here; its program, another process, is not touched."""
+    if watched:
+        os.kill(process.pid, signal.SIGCONT)
+    try:
+        yield
+    finally:
+        if watched:
+            os.kill(process.pid, signal.SIGSTOP)
 
-    name, when = case.split(":")
+
+def rounds_of(pairs: Sequence[tuple[Any, Any]], watched: bool, rounds: int, steps: int) -> list[list[float]]:
+    """Ratios of each pair's rounds; blocks are A B B A."""
+    found: list[list[float]] = [[] for _ in pairs]
+    for _ in range(rounds):
+        for (plain, other), ratios in zip(pairs, found, strict=True):
+            first = plain.seconds(steps)
+            with running(other.process, watched):
+                second, third = other.seconds(steps), other.seconds(steps)
+            ratios.append((second * third / (first * plain.seconds(steps))) ** 0.5)
+    return found
+
+
+@contextmanager
+def alive(commands: Sequence[list[str]]) -> Iterator[list[Any]]:
+    """All of these programs, started at once; on the same few cores from then on."""
+    from gpuwhy.experiments.pairs import Plan, started
+
+    plan = Plan(start_s=250.0)
+    with ExitStack() as stack, ThreadPoolExecutor(16) as threads:
+        yield list(threads.map(lambda command: stack.enter_context(started(command, plan)), commands))
+
+
+def onto_few_cores() -> None:
+    """Every thread of every process that this one has started, if the machine has cores to spare."""
+    if (os.cpu_count() or 1) < 2 * len(CORES):
+        return
+    for task in Path("/proc").glob("[0-9]*/task/[0-9]*"):
+        with suppress(OSError):
+            if os.getsid(int(task.parts[2])) != os.getsid(0):  # a pair's programs have sessions of their own
+                os.sched_setaffinity(int(task.name), CORES)
+
+
+def measure(case: str, count: int, rounds: int, folder: Path) -> Iterator[dict[str, Any]]:
+    """The series of one case: two of them where the second program is watched."""
+    name, against = case.split(":")
+    steps = STEPS[name]
     plain = [sys.executable, str(Path(__file__).resolve()), "--loop", name]
-    watched = [sys.executable, "-m", "gpuwhy", "run", "-q", "--folder", str(folder / "runs")]
-    other = {
-        "before": [*watched, "--at-step", "1000000000", *plain[1:]],
-        "after": [*watched, *plain[1:]],
+    before = EARLY + 2 * steps * (1 + rounds)
+    watching = ["-q", "--folder", str(folder / "runs"), "--again-after", "1000", "--at-step", str(before + 5)]
+    others = {
+        "watched": [sys.executable, "-m", "gpuwhy", "run", *watching, *plain[1:]],
         "same": plain,
         "slower": [*plain, "--slower"],
-    }[when]
-    plan = Plan(rounds=rounds, early=False, block_s=BLOCK_S, warm_s=1.0, start_s=120.0)
-    series, steps_s = [], []
-    for _ in range(pairs):
-        found = compare(plain, other, plan)
-        series.append([one.ratio for one in found.rounds])
-        steps_s.append(found.step_s)
-    all_of_them = bootstrap([ratio for ratios in series for ratio in ratios])
+    }
+    watched = against == "watched"
+    with alive([plain, others[against]] * count) as programs:
+        onto_few_cores()
+        pairs = list(zip(programs[::2], programs[1::2], strict=True))
+        for _, other in pairs if watched else []:
+            os.kill(other.process.pid, signal.SIGSTOP)
+        rounds_of(pairs, watched, 1, steps)
+        yield row(case.replace("watched", "before"), pairs, rounds_of(pairs, watched, rounds, steps), steps)
+        if watched:
+            for plain_one, other in pairs:
+                plain_one.seconds(PROFILED)
+                with running(other.process, watched):
+                    other.seconds(PROFILED)
+            rounds_of(pairs, watched, 1, steps)
+            profiles = len(list((folder / "runs").glob("*/profiles/*")))
+            print(f"{profiles} profiles of {count} programs", flush=True)
+            yield row(case.replace("watched", "after"), pairs, rounds_of(pairs, watched, rounds, steps), steps)
+        for pair in pairs:
+            for program in pair:
+                os.killpg(program.process.pid, signal.SIGKILL)
+
+
+def row(case: str, pairs: Sequence[tuple[Any, Any]], series: list[list[float]], steps: int) -> dict[str, Any]:
+    """What is kept of a case."""
+    from gpuwhy.experiments.sequence import bootstrap
+
+    told = bootstrap(series)
     return {
         "case": case,
-        "step_s": sorted(steps_s)[len(steps_s) // 2],
-        "ratios": series,
-        "medians": [sorted(ratios)[len(ratios) // 2] for ratios in series],
-        "median": all_of_them.mid,
-        "low": all_of_them.low,
-        "high": all_of_them.high,
+        "step_s": float(np.median([plain.seconds(steps) for plain, _ in pairs])) / steps,
+        "ratios": [[round(ratio, 5) for ratio in ratios] for ratios in series],
+        "median": round(told.mid, 5),
+        "low": round(told.low, 5),
+        "high": round(told.high, 5),
     }
 
 
@@ -120,8 +193,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", nargs="?", type=Path)
     parser.add_argument("cases", nargs="*")
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--pairs", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--pairs", type=int, default=24)
     parser.add_argument("--loop")
     parser.add_argument("--slower", action="store_true")
     given = parser.parse_intermixed_args()
@@ -129,22 +202,18 @@ def main() -> None:
         loop(given.loop, given.slower)
         return
     given.out.mkdir(parents=True, exist_ok=True)
-    if hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) >= 2 * len(CORES):
-        os.sched_setaffinity(0, CORES)
-    rows = []
-    for case in given.cases or ["mlp:before", "mlp:after", "wide:before", "wide:after", "mlp:same", "mlp:slower"]:
+    rows: list[dict[str, Any]] = []
+    for case in given.cases or ["mlp:watched", "wide:watched", "mlp:same", "mlp:slower"]:
         begun = time.time()
-        try:
-            row = measure(case, given.pairs, given.rounds, given.out)
-        except Exception as error:
-            row = {"case": case, "error": repr(error)[:500]}
-        rows.append(row)
-        (given.out / "overhead.json").write_text(json.dumps(rows, indent=1))
-        told = row.get("error") or (
-            f"{row['step_s'] * 1e3:.2f} ms a step, × {row['median']:.4f} [{row['low']:.4f}, {row['high']:.4f}], "
-            f"pairs {[round(one, 4) for one in row['medians']]}"
-        )
-        print(f"{case:14} {told}, {time.time() - begun:.0f} s", flush=True)
+        for found in measure(case, given.pairs, given.rounds, given.out):
+            rows.append(found)
+            (given.out / "overhead.json").write_text(json.dumps({"rows": rows}, indent=1))
+            pairs = [round(float(np.median(one)), 3) for one in found["ratios"]]
+            told = f"× {found['median']:.4f} [{found['low']:.4f}, {found['high']:.4f}], pairs {pairs}"
+            print(
+                f"{found['case']:14} {found['step_s'] * 1e3:.3f} ms a step, {told}, {time.time() - begun:.0f} s",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

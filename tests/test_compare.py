@@ -70,6 +70,21 @@ def test_random_halves_of_one_steady_series_differ_in_at_most_a_tenth(alike: flo
     assert found <= 10
 
 
+@pytest.mark.parametrize("name", ["item_every_step", "workers", "shared"])
+def test_random_halves_of_a_series_that_was_recorded_differ_in_at_most_a_tenth(name: str) -> None:
+    """Steps of three programs on an H200 as `gpuwhy run` kept them: neighbours alike by 0.5, 0 and 0.6."""
+    rows = json.loads((ROOT / "tests/data/live/steps.json").read_text())["rows"]
+    (whole,) = [np.array(row["blocks_ns"], np.float64) for row in rows if row["name"] == name]
+    found = told = 0
+    for seed in range(100):
+        one = np.zeros(len(whole), bool)
+        one[np.random.default_rng(seed).choice(len(whole), len(whole) // 2, replace=False)] = True
+        found += differs(whole[one], whole[~one])
+        told += why_not(whole[one], whole[~one], len(whole) // 2) is None
+    assert found <= 10
+    assert told >= 90
+
+
 @pytest.mark.parametrize(("count", "alike"), [(FEWEST, 0.0), (50, 0.0), (50, 0.6), (200, 0.8)])
 def test_two_series_of_one_kind_seldom_differ(count: int, alike: float) -> None:
     """Of those pairs of which one can tell."""

@@ -244,6 +244,20 @@ def test_a_signal_that_is_sent_to_gpuwhy_reaches_the_program_once(name: str, tmp
     assert (told, process.returncode) == (f"{name}\n", 11)
 
 
+def test_gpuwhy_may_be_stopped_and_continued_while_its_program_runs(tmp_path: Path) -> None:
+    """As `kill -STOP` does, or a debugger; some systems then tell whoever waits of a signal that is none."""
+    process = counting(tmp_path)
+    waits(process)
+    for _ in range(5):
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.05)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.05)
+    process.send_signal(signal.SIGUSR1)
+    told, _ = process.communicate(timeout=20)
+    assert (told, process.returncode) == ("SIGUSR1\n", 11)
+
+
 def test_signals_that_come_close_together_all_arrive_and_none_ends_gpuwhy(tmp_path: Path) -> None:
     """Of one kind several may become one, as always; of two kinds none gets lost."""
     process = counting(tmp_path)

@@ -33,9 +33,15 @@ def test_steps_take_as_long_as_by_the_programs_own_clock(row: dict[str, Any]) ->
     assert row["told_samples"] == row["samples"]
 
 
+@pytest.mark.parametrize("row", recorded("faults.json"), ids=lambda row: row["name"])
+def test_what_a_profile_cannot_show_was_found_live(row: dict[str, Any]) -> None:
+    """More loader workers than cores, and another process on the GPU (benchmarks/live_fault.py)."""
+    assert row["first"] == row["cause"]
+
+
 @pytest.mark.parametrize("row", recorded("overhead.json"), ids=lambda row: row["case"])
 def test_the_interval_of_what_a_run_costs_is_that_of_its_rounds(row: dict[str, Any]) -> None:
-    told = bootstrap([ratio for series in row["ratios"] for ratio in series])
+    told = bootstrap(row["ratios"])
     assert (row["median"], row["low"], row["high"]) == pytest.approx((told.mid, told.low, told.high), abs=2e-4)
 
 

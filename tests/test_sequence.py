@@ -88,7 +88,7 @@ def test_intervals_shrink_about_the_median_and_do_not_mind_a_disturbed_round() -
 def test_the_bootstrap_holds_the_median_about_as_often_as_it_says() -> None:
     held = 0
     for seed in range(200):
-        found = bootstrap(series(40, seed), draws=400)
+        found = bootstrap([series(40, seed)], draws=400)
         held += found.low <= 1 <= found.high
         assert found.mid == pytest.approx(statistics.median(series(40, seed)))
     assert 0.9 <= held / 200 <= 0.99

@@ -68,6 +68,24 @@ def eventually(told: Callable[[], bool], seconds: float = 3) -> bool:
     return True
 
 
+@on_linux
+def test_the_thread_that_samples_gives_way_to_the_program(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no other thread does: the report is made as fast as ever."""
+    seen: list[int] = []
+    found = supervise.Watch.sample
+
+    def sample(watch: supervise.Watch, detailed: list[int]) -> None:
+        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        found(watch, detailed)
+
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    monkeypatch.setattr(supervise.Watch, "sample", sample)
+    with Supervisor(run, os.getpid(), 1000):
+        assert eventually(lambda: len(seen) > 1)
+    assert set(seen) == {max(own, supervise.NICE)}
+    assert os.getpriority(os.PRIO_PROCESS, threading.main_thread().native_id or 0) == own
+
+
 # --- Speed -----------------------------------------------------------------------------------------------------
 
 

@@ -85,7 +85,7 @@ def compare(
     """
     plan = plan or Plan()
     with ExitStack() as stack:
-        one, other = (stack.enter_context(_started(command, plan)) for command in (a, b))
+        one, other = (stack.enter_context(started(command, plan)) for command in (a, b))
         steps = _steps(one, other, plan)
         rounds: list[Round] = []
         while True:
@@ -171,7 +171,7 @@ class Program:
 
 
 @contextmanager
-def _started(command: Command, plan: Plan) -> Iterator[Program]:
+def started(command: Command, plan: Plan) -> Iterator[Program]:
     """A program with its pipes; it is asked to end by closing them, and killed if it does not."""
     its_questions, asks = os.pipe()
     answers, its_answers = os.pipe()

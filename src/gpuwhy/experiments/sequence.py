@@ -63,9 +63,17 @@ def _log_beta(a: float, b: float) -> float:
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
-def bootstrap(ratios: Sequence[float], alpha: float = ALPHA, draws: int = DRAWS, seed: int = 0) -> Interval:
-    """The median ratio with its bootstrap interval over whole rounds, for a number of rounds that was fixed before."""
-    values = np.asarray(ratios, np.float64)
-    chosen = np.random.default_rng(seed).integers(0, len(values), (draws, len(values)))
-    low, high = np.quantile(np.median(values[chosen], axis=1), [alpha / 2, 1 - alpha / 2])
-    return Interval(float(low), float(np.median(values)), float(high))
+def bootstrap(series: Sequence[Sequence[float]], alpha: float = ALPHA, draws: int = DRAWS, seed: int = 0) -> Interval:
+    """The median ratio of all rounds with its bootstrap interval, for a number of rounds that was fixed before.
+
+    A series is of one pair of processes. Two processes of one program differ by some percent for as long as they live,
+    so that whole series are drawn, and then rounds of each.
+    """
+    values = [np.asarray(ratios, np.float64) for ratios in series]
+    chance = np.random.default_rng(seed)
+    medians = np.empty(draws)
+    for draw in range(draws):
+        drawn = (values[one] for one in chance.integers(0, len(values), len(values)))
+        medians[draw] = np.median(np.concatenate([chance.choice(ratios, len(ratios)) for ratios in drawn]))
+    low, high = np.quantile(medians, [alpha / 2, 1 - alpha / 2])
+    return Interval(float(low), float(np.median(np.concatenate(values))), float(high))

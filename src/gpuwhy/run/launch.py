@@ -83,7 +83,8 @@ def wait(process: subprocess.Popen[bytes], witness: Witness | None) -> int:
     passed = {getattr(signal, name) for name in PASSED_ON} & signal.pthread_sigmask(signal.SIG_BLOCK, [])
     while process.poll() is None:
         got = signal.sigtimedwait(passed | {signal.SIGCHLD}, LOOK_S)
-        if got is None or got.si_signo == signal.SIGCHLD or got.si_code == FROM_TERMINAL:
+        # One that is stopped and continued while it waits is told of a signal that is none, on some systems.
+        if got is None or got.si_signo not in passed or got.si_code == FROM_TERMINAL:
             continue
         if process.poll() is None and not (witness is not None and witness.has_seen(got.si_signo)):
             process.send_signal(got.si_signo)
