@@ -1,6 +1,6 @@
 """What `gpuwhy run` costs the program: a loop with and without it, in turns, before and after the profile.
 
-    python benchmarks/run_overhead.py OUT [--pairs 24] [--rounds 8] [LOOP:AGAINST...]
+    python benchmarks/run_overhead.py OUT [--pairs 26] [--rounds 6] [--cores 4,5,6] [--earlier FILE] [LOOP:AGAINST...]
 
 LOOP is `mlp` (launch-bound, 5 to 9 ms a step on an H200), `wide` (device-bound, about 50 ms) or `tiny` (as little as a
 step can be: tells microseconds), AGAINST `watched`, `same` (the loop against itself) or `slower` (against one with 3 %
@@ -34,8 +34,6 @@ PROFILED = 60
 SLOWER = 0.03
 STEPS = {"mlp": 30, "wide": 5, "tiny": 1500}
 """Of a block: a quarter of a second on an H200."""
-CORES = {4, 5, 6}
-"""Of a machine with more: the loop's thread, autograd's, and gpuwhy's own process."""
 BATCH_LAYERS = {"mlp": (256, 12), "wide": (20480, 20), "tiny": (8, 0)}
 
 
@@ -122,7 +120,7 @@ def rounds_of(pairs: Sequence[tuple[Any, Any]], watched: bool, rounds: int, step
 
 @contextmanager
 def alive(commands: Sequence[list[str]]) -> Iterator[list[Any]]:
-    """All of these programs, started at once; on the same few cores from then on."""
+    """All of these programs, started at once."""
     from gpuwhy.experiments.pairs import Plan, started
 
     plan = Plan(start_s=250.0)
@@ -130,58 +128,60 @@ def alive(commands: Sequence[list[str]]) -> Iterator[list[Any]]:
         yield list(threads.map(lambda command: stack.enter_context(started(command, plan)), commands))
 
 
-def onto_few_cores() -> None:
-    """Every thread of every process that this one has started, if the machine has cores to spare."""
-    if (os.cpu_count() or 1) < 2 * len(CORES):
-        return
-    for task in Path("/proc").glob("[0-9]*/task/[0-9]*"):
+def onto(cores: set[int]) -> None:
+    """Every thread of every process that this one has started has these cores only, from now on."""
+    for task in Path("/proc").glob("[0-9]*/task/[0-9]*") if cores else []:
         with suppress(OSError):
             if os.getsid(int(task.parts[2])) != os.getsid(0):  # a pair's programs have sessions of their own
-                os.sched_setaffinity(int(task.name), CORES)
+                os.sched_setaffinity(int(task.name), cores)
 
 
-def measure(case: str, count: int, rounds: int, folder: Path) -> Iterator[dict[str, Any]]:
-    """The series of one case: two of them where the second program is watched."""
+def measure(case: str, given: argparse.Namespace) -> Iterator[tuple[str, float, list[list[float]]]]:
+    """Names, seconds a step and ratios of one case: of two where the second program is watched."""
     name, against = case.split(":")
-    steps = STEPS[name]
+    steps, runs = STEPS[name], given.out / "runs"
     plain = [sys.executable, str(Path(__file__).resolve()), "--loop", name]
-    before = EARLY + 2 * steps * (1 + rounds)
-    watching = ["-q", "--folder", str(folder / "runs"), "--again-after", "1000", "--at-step", str(before + 5)]
+    before = EARLY + 2 * steps * (1 + given.rounds)
+    watching = ["-q", "--folder", str(runs), "--again-after", "1000", "--at-step", str(before + 5)]
     others = {
         "watched": [sys.executable, "-m", "gpuwhy", "run", *watching, *plain[1:]],
         "same": plain,
         "slower": [*plain, "--slower"],
     }
     watched = against == "watched"
-    with alive([plain, others[against]] * count) as programs:
-        onto_few_cores()
+    with alive([plain, others[against]] * given.pairs) as programs:
+        onto(given.cores)
         pairs = list(zip(programs[::2], programs[1::2], strict=True))
         for _, other in pairs if watched else []:
             os.kill(other.process.pid, signal.SIGSTOP)
-        rounds_of(pairs, watched, 1, steps)
-        yield row(case.replace("watched", "before"), pairs, rounds_of(pairs, watched, rounds, steps), steps)
-        if watched:
-            for plain_one, other in pairs:
-                plain_one.seconds(PROFILED)
-                with running(other.process, watched):
-                    other.seconds(PROFILED)
+        for when in ("before", "after") if watched else (against,):
+            if when == "after":
+                profile(pairs)
+                print(f"{len(list(runs.glob('*/profiles/*')))} profiles of {given.pairs} programs", flush=True)
             rounds_of(pairs, watched, 1, steps)
-            profiles = len(list((folder / "runs").glob("*/profiles/*")))
-            print(f"{profiles} profiles of {count} programs", flush=True)
-            yield row(case.replace("watched", "after"), pairs, rounds_of(pairs, watched, rounds, steps), steps)
-        for pair in pairs:
-            for program in pair:
-                os.killpg(program.process.pid, signal.SIGKILL)
+            step_s = float(np.median([one.seconds(steps) for one, _ in pairs])) / steps
+            yield f"{name}:{when}", step_s, rounds_of(pairs, watched, given.rounds, steps)
+        for program in programs:
+            os.killpg(program.process.pid, signal.SIGKILL)
 
 
-def row(case: str, pairs: Sequence[tuple[Any, Any]], series: list[list[float]], steps: int) -> dict[str, Any]:
-    """What is kept of a case."""
+def profile(pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Steps within which each watched program is profiled; the other makes as many."""
+    for plain, other in pairs:
+        plain.seconds(PROFILED)
+        with running(other.process, watched=True):
+            other.seconds(PROFILED)
+
+
+def row(case: str, step_s: float, series: list[list[float]], earlier: list[dict[str, Any]]) -> dict[str, Any]:
+    """What is kept of a case, with the pairs of an earlier call."""
     from gpuwhy.experiments.sequence import bootstrap
 
+    series = [ratios for one in earlier if one["case"] == case for ratios in one["ratios"]] + series
     told = bootstrap(series)
     return {
         "case": case,
-        "step_s": float(np.median([plain.seconds(steps) for plain, _ in pairs])) / steps,
+        "step_s": step_s,
         "ratios": [[round(ratio, 5) for ratio in ratios] for ratios in series],
         "median": round(told.mid, 5),
         "low": round(told.low, 5),
@@ -193,8 +193,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", nargs="?", type=Path)
     parser.add_argument("cases", nargs="*")
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--pairs", type=int, default=24)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--pairs", type=int, default=26)
+    parser.add_argument("--cores", type=lambda text: {int(one) for one in text.split(",")}, default=set())
+    parser.add_argument("--earlier", type=Path, help="overhead.json of an earlier call, whose pairs are added")
     parser.add_argument("--loop")
     parser.add_argument("--slower", action="store_true")
     given = parser.parse_intermixed_args()
@@ -202,18 +204,16 @@ def main() -> None:
         loop(given.loop, given.slower)
         return
     given.out.mkdir(parents=True, exist_ok=True)
+    earlier = json.loads(given.earlier.read_text())["rows"] if given.earlier else []
     rows: list[dict[str, Any]] = []
     for case in given.cases or ["mlp:watched", "wide:watched", "mlp:same", "mlp:slower"]:
         begun = time.time()
-        for found in measure(case, given.pairs, given.rounds, given.out):
-            rows.append(found)
+        for name, step_s, series in measure(case, given):
+            rows.append(found := row(name, step_s, series, earlier))
             (given.out / "overhead.json").write_text(json.dumps({"rows": rows}, indent=1))
             pairs = [round(float(np.median(one)), 3) for one in found["ratios"]]
             told = f"× {found['median']:.4f} [{found['low']:.4f}, {found['high']:.4f}], pairs {pairs}"
-            print(
-                f"{found['case']:14} {found['step_s'] * 1e3:.3f} ms a step, {told}, {time.time() - begun:.0f} s",
-                flush=True,
-            )
+            print(f"{name:14} {step_s * 1e3:.3f} ms a step, {told}, {time.time() - begun:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
