@@ -203,6 +203,8 @@ KERNEL_NAMES = {
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorList<1>, UnaryOpFunctor<float> >(x)":
         "elementwise",
     "void at::native::index_elementwise_kernel<128, 4>(int)": "indexing",
+    "void fbgemm_gpu::split_embedding_codegen_forward_unweighted_small_kernel<float, float>(int)": "indexing",
+    "void fbgemm_gpu::permute_pooled_embs_kernel<float>(float const*)": "indexing",
     "my_secret_kernel": NOTHING,
 }  # fmt: skip
 

@@ -207,6 +207,47 @@ def test_what_a_mend_did_is_named(case: str, shrinks: str, grows: str | None) ->
 
 
 @needs_shared
+@pytest.mark.parametrize(
+    "case", ["item_every_step", "naive_attention", "odd_vocab", "pageable_copy", "batch_too_small"]
+)
+def test_what_is_called_most_of_the_change_moves_as_the_step_does(case: str) -> None:
+    found = compared(str(ZOO / f"{case}.base.json.gz"), str(ZOO / f"{case}.fixed.json.gz"))
+    whole = sum(row.after_ns - row.before_ns for row in found.accounts)
+    _, _, said = found.verdict.partition("Most of the change, a ")
+    named = [row for row in found.accounts if f"{row.account} " in said]
+    assert len(named) in (1, 2)
+    assert all((row.after_ns - row.before_ns) * whole > 0 for row in named)
+
+
+@needs_shared
+def test_a_median_and_a_mean_that_go_apart_are_said_to() -> None:
+    """After the mend one step of 41 ms among four of 12 to 17: the accounts, which are means, grow."""
+    found = compared(str(ZOO / "loader_few_workers.base.json.gz"), str(ZOO / "loader_few_workers.fixed.json.gz"))
+    assert found.typical is not None
+    assert found.average is not None
+    assert found.typical.ratio.mid < 0.8
+    assert found.average.ratio.mid > 1
+    assert "On average it went the other way" in found.verdict
+    assert "Most of the change" not in found.verdict
+
+
+@needs_shared
+@pytest.mark.parametrize("case", ["loader_few_workers", "naive_attention", "checkpoint_each_step"])
+def test_host_bound_profiles_come_with_what_steps_take_without_the_profiler(case: str) -> None:
+    found = compared(str(ZOO / f"{case}.base.json.gz"), str(ZOO / f"{case}.fixed.json.gz"))
+    truth = next(row for row in json.loads((SHARED / "zoo/truth.json").read_text()) if row["name"] == case)
+    (note,) = [note for note in found.notes if "the profiler makes the host slower" in note]
+    expected = float(note.rpartition("× ")[2].rstrip(")"))
+    assert expected == pytest.approx(truth["after_over_before"], rel=0.2)
+
+
+@needs_shared
+def test_profiles_of_a_busy_device_come_without_that_note() -> None:
+    found = compared(str(ZOO / "fp32_matmul.base.json.gz"), str(ZOO / "fp32_matmul.fixed.json.gz"))
+    assert not [note for note in found.notes if "the profiler makes" in note]
+
+
+@needs_shared
 def test_accounts_sum_to_the_steps_of_both_sides() -> None:
     found = compared(str(ZOO / "unfused_elementwise.base.json.gz"), str(ZOO / "unfused_elementwise.fixed.json.gz"))
     for side, of in ((found.before, "before_ns"), (found.after, "after_ns")):

@@ -16,6 +16,7 @@ import brute_force
 import msgspec
 import pytest
 from browser import HOSTILE, explained, hostile_profile, hostile_run, page_of
+from conftest import SHARED, needs_shared
 from events import Profile
 from test_ledger_properties import dense, devices, profile
 
@@ -359,3 +360,25 @@ def test_without_jinja_the_reason_is_told(demo: Explained, monkeypatch: pytest.M
     with pytest.raises(GpuwhyError, match="needs Jinja") as told:
         render(demo)
     assert told.value.hint == "pip install 'gpuwhy[report]'"
+
+
+@needs_shared
+def test_what_is_called_together_is_more_than_one_mend_and_a_roofline_has_points() -> None:
+    """A profile of two mends of which one asks for more samples, and whose operators have no shapes."""
+    traces = SHARED / "traces/facebookresearch__HolisticTraceAnalysis/tests/data"
+    found = explained(str(traces / "df_index_resolver/df_index_resolver.json.gz"))
+    assert found.report.together is not None
+    assert len(found.report.together.mends) == 1
+    text = render(found)
+    assert "together</h3>" not in text
+    assert "mends together" not in text
+    assert 'id="waterfall"' not in text
+    assert "No roofline" in text
+    assert '-roofline"' not in text
+
+
+def test_of_several_mends_together_is_said_how_many(demo: Explained) -> None:
+    assert demo.report.together is not None
+    count = len(demo.report.together.mends)
+    assert count > 1
+    assert f"{count} of them together</h3>" in render(demo)

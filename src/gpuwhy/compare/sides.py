@@ -35,6 +35,10 @@ MOST = 1e18
 Series = NDArray[np.float64]
 
 
+PROFILED = "device, profiled"
+"""The clock of steps that a profiler recorded."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """All operations of one name in one account: how many a step, and ns a step."""
@@ -150,7 +154,7 @@ def _lengths(report: model.Report, device: model.DeviceReport | None) -> tuple[i
     if of is not None and of.blocks_ns:
         return of.steady_steps, np.array(of.blocks_ns, np.float64), of.block_steps, of.clock
     steps = [max(step.ns, 1) for step in device.steps if not step.startup] if device is not None else []
-    return len(steps), np.array(steps, np.float64), 1, "device, profiled"
+    return len(steps), np.array(steps, np.float64), 1, PROFILED
 
 
 def _samples(report: model.Report) -> float | None:

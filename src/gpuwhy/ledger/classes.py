@@ -127,7 +127,7 @@ OPERATORS = _rules(
         "matmul",
         r"(?i:aten::(mm|bmm|addmm|addbmm|baddbmm|addmv|mv|dot|vdot|matmul|linear|einsum|ger|addr|inner|outer|"
         r"_scaled_(grouped_)?mm|_grouped_mm|_int_mm|_addmm_activation|chain_matmul|bilinear)(_out|_v2)?$"
-        r"|\b(MmBackward|AddmmBackward|BmmBackward|LinearBackward|BaddbmmBackward|MvBackward)\d*|gemm|_mm\b|grouped_mm"
+        r"|\b(MmBackward|AddmmBackward|BmmBackward|LinearBackward|BaddbmmBackward|MvBackward)\d*|(?<!fb)gemm|_mm\b|grouped_mm"
         r"|matmul)",
     ),
     ("softmax", r"(?i:softmax)"),
@@ -185,7 +185,7 @@ KERNELS = _rules(
     ),
     (
         "matmul",
-        r"(?i:gemm|gemv|\bcutlass|cijk_|nvjet|\bxmma|matmul|_mm_|(?<!sub)tensorop|wmma|hmma|splitK|ampere_\w*_s\d+|dot_kernel|"
+        r"(?i:(?<!fb)gemm|gemv|\bcutlass|cijk_|nvjet|\bxmma|matmul|_mm_|(?<!sub)tensorop|wmma|hmma|splitK|ampere_\w*_s\d+|dot_kernel|"
         r"cublas|marlin|deep_gemm)",
     ),
     ("fused", r"^triton_|^(fused_|tvmgen_)"),

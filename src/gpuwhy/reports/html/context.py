@@ -133,9 +133,9 @@ def figures(report: model.Report) -> Iterator[tuple[str, str, str]]:
         percent(worst.largest_loss.share),
         plain(worst.largest_loss.name, LONGEST_LOSS),
     )
-    if report.together is not None:
+    if report.together is not None and len(report.together.mends) > 1:
         figure, _, interval = text_findings.ratio(report.together.after_over_before).partition(" [")
-        yield "after all mends", figure, f"time a sample [{interval}"
+        yield f"after {len(report.together.mends)} mends together", figure, f"time a sample [{interval}"
     if worst.unknown_ns:
         yield "not explained", percent(worst.unknown_ns / worst.window_ns), who
 

@@ -14,17 +14,17 @@ function ledgerChart(device) {
       label: { formatter: ({ name, value }) => name + "\n" + percent(value / device.window_ns), overflow: "truncate", lineHeight: 16, minMargin: 2 },
       // Of a label in an area, which has two lines; what leads back up has one and is never too small.
       labelLayout: ({ rect, text }) => (text && text.includes("\n") && (rect.width < 44 || rect.height < 36) ? { fontSize: 0 } : {}),
-      upperLabel: { show: true, height: 22, formatter: ({ name, value }) => name + "  " + percent(value / device.window_ns) },
+      upperLabel: { show: true, height: 22, color: ink, textBorderWidth: 0, formatter: ({ name, value }) => name + "  " + percent(value / device.window_ns) },
       itemStyle: { borderColor: paper, gapWidth: 1 },
       levels: [{ itemStyle: { borderWidth: 0, gapWidth: 3 }, upperLabel: { show: false } }, { itemStyle: { borderWidth: 2, gapWidth: 1 }, upperLabel: { show: true } }, { upperLabel: { show: false } }] }],
   };
 }
 
-// The step today, what each mend takes off it in turn, the step after all.
+// The step today, what each mend takes off it in turn, the step after them.
 function waterfallChart({ step_ns, together }) {
   const { ink } = shades();
   const steps = [step_ns, ...together.along_ns];
-  const names = ["now", ...together.mends, "after all"];
+  const names = ["now", ...together.mends, "after them"];
   const taken = together.along_ns.map((after, at) => Math.max(steps[at] - after, 0));
   const last = together.step_after_ns;
   const gone = { color: "#e69f00", decal: { symbol: "rect", dashArrayX: [1, 0], dashArrayY: [2, 4], rotation: -0.8, color: "rgba(0,0,0,.25)" } };
@@ -33,7 +33,7 @@ function waterfallChart({ step_ns, together }) {
     tooltip: { ...tooltip(), trigger: "axis", axisPointer: { type: "shadow" }, formatter: ([first]) => {
       const at = first.dataIndex;
       if (at === 0) return tip("now", ms(steps[0]) + " ms a step");
-      if (at === names.length - 1) return tip("after all", ms(last.mid) + " ms a step", "between " + ms(last.low) + " and " + ms(last.high));
+      if (at === names.length - 1) return tip("after them", ms(last.mid) + " ms a step", "between " + ms(last.low) + " and " + ms(last.high));
       return tip(names[at], "takes off " + ms(taken[at - 1]) + " ms", "a step of " + ms(steps[at]) + " ms after it");
     } },
     xAxis: axis({ type: "category", data: names, axisLabel: { interval: 0, rotate: names.length > 5 ? 25 : 0, color: ink } }),
@@ -83,7 +83,7 @@ function rooflineChart(device) {
   const from = Math.min(0.1, ...xs) / 2, to = Math.max(1000, ...xs, ...ridge) * 3;
   const symbols = ["circle", "rect", "triangle", "diamond", "pin", "roundRect"];
   const lines = peaks.map(([name, flops]) => ({ type: "line", name: "ceiling " + name, silent: true, symbol: "none", animation: false, lineStyle: { color: soft, width: 1.5, type: "solid" },
-    endLabel: { show: true, color: ink, formatter: name + " " + (flops / 1e12).toPrecision(3) + " TFLOP/s", align: "right", offset: [0, -10] },
+    endLabel: { show: true, color: ink, formatter: name + " " + (flops / 1e12).toLocaleString("en", { maximumSignificantDigits: 4 }) + " TFLOP/s", align: "right", offset: [0, -10] },
     data: [[from, bandwidth * from], [flops / bandwidth, flops], [to, flops]] }));
   const precisions = [...used];
   const dots = precisions.map((precision, at) => ({ type: "scatter", name: precision || "not known", symbol: symbols[at % symbols.length], animation: false,
