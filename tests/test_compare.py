@@ -369,3 +369,49 @@ def test_what_is_no_report_is_refused_as_what_it_is(tmp_path: Path) -> None:
 
 def test_the_schema_in_the_docs_is_that_of_a_comparison() -> None:
     assert (ROOT / "docs/comparison.schema.json").read_text() == schema_text("comparison")
+
+
+# --- what a side withholds
+
+
+def withholding(folder: Path, name: str, **changes: object) -> str:
+    """A saved report of the demo that says less."""
+    report = msgspec.structs.replace(gpuwhy.explain(str(DEMO)), **changes)
+    (folder / name).write_text(encode(report))
+    return str(folder / name)
+
+
+@pytest.mark.parametrize("condition", ["busy/matmul > +1%", "idle/dispatch < -1ms", "idle > +1ms"])
+def test_a_gate_judges_no_account_of_a_ledger_that_is_not_to_be_trusted(condition: str, tmp_path: Path) -> None:
+    from gpuwhy.reports.model import Withheld
+
+    after = withholding(tmp_path, "after.json", withheld=[Withheld(what="ledger", why="events are missing")])
+    (gate,) = compared(str(DEMO), after, [parse(condition)]).gates
+    assert gate.outcome == CANNOT_TELL
+    assert "not to be trusted" in (gate.why or "")
+
+
+def test_a_gate_judges_no_cause_of_idle_time_where_a_side_withholds_them(tmp_path: Path) -> None:
+    from gpuwhy.reports.model import Withheld
+
+    after = withholding(tmp_path, "after.json", withheld=[Withheld(what="idle causes", why="few launches are there")])
+    found = compared(str(DEMO), after, [parse("idle/dispatch < -1ms"), parse("idle > +1ms")])
+    one, whole = found.gates
+    assert (one.outcome, whole.outcome != HOLDS) == (CANNOT_TELL, True)
+    assert "few launches are there" in (one.why or "")
+    assert "few launches" not in (whole.why or "")
+
+
+def test_kernels_of_a_saved_report_that_share_a_short_name_are_added(tmp_path: Path) -> None:
+    from gpuwhy.compare.sides import side
+    from gpuwhy.ledger.accounts import within
+    from gpuwhy.reports.words import kernel_name
+
+    report = gpuwhy.explain(str(DEMO))
+    saved = side(withholding(tmp_path, "one.json"))
+    steps = sum(not step.startup for step in report.devices[0].steps)
+    weights = [weight for weight in report.devices[0].weights if within(weight.account, "busy")]
+    assert len({(kernel_name(weight.name), weight.account) for weight in weights}) <= len(weights)
+    assert sum(kernel.ns for kernel in saved.kernels.values()) * steps == pytest.approx(
+        sum(weight.ns for weight in weights)
+    )

@@ -263,3 +263,14 @@ def test_a_compressed_profile_of_tracks_holds_none(tmp_path: Path) -> None:
     out = tmp_path / "p.json.gz"
     assert command("explain", str(secretive(tmp_path)), "--redact", "--perfetto", str(out)).returncode in (0, 3)
     assert not SECRET.search(gzip.decompress(out.read_bytes()).decode())
+
+
+@pytest.mark.parametrize("name", ["zebra", "zb"])
+def test_a_file_whose_name_is_a_plain_word_is_not_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a relative path of one short or lower-case word, which sentences may hold for other reasons."""
+    (tmp_path / name).write_bytes(secretive(tmp_path).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    report = redacted(api.explained(api.load(name))).report
+    assert report.source.files == ["file-1"]

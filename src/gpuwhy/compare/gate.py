@@ -84,7 +84,16 @@ def _measured(condition: Condition, of: Comparison, before: Side, after: Side) -
         if _samples(of) is None or step is None:
             return None, UNEQUAL
         return Interval(**{end: (getattr(change.ratio, end) - 1) * step for end in ("low", "mid", "high")}), None
-    return _account(condition, of)
+    return _account(condition, of, before, after)
+
+
+def _withheld(side: Side, account: str) -> str | None:
+    """Why nothing is known of an account on one side, though its ledger has figures."""
+    if not side.report.sound:
+        return "its ledger is not to be trusted"
+    if within(account, "idle") and account != "idle":
+        return next((item.why for item in side.report.withheld if item.what == "idle causes"), None)
+    return None
 
 
 def _samples(of: Comparison) -> float | None:
@@ -100,10 +109,13 @@ def _scaled(ratio: Interval) -> Interval:
     return Interval(low=100 * (ratio.low - 1), mid=100 * (ratio.mid - 1), high=100 * (ratio.high - 1))
 
 
-def _account(condition: Condition, of: Comparison) -> tuple[Interval | None, str | None]:
+def _account(condition: Condition, of: Comparison, before: Side, after: Side) -> tuple[Interval | None, str | None]:
     """The change of an account and all below it; intervals of several are added end by end: rather too wide."""
     if not of.accounts:
         return None, "a side has no ledger of a device"
+    for side in (before, after):
+        if (why := _withheld(side, condition.what)) is not None:
+            return None, f"{side.label}: {why}"
     rows = [row for row in of.accounts if within(row.account, condition.what)]
     known = any(within(name, condition.what) for name in MEANING)
     if not rows and not known:

@@ -182,11 +182,13 @@ def _kernels(parts: Parts | None, device: model.DeviceReport | None) -> tuple[di
     steps = max(sum(not step.startup for step in device.steps), 1)
     if parts is not None:
         return _of_view(parts.rooflines[0].view, steps), True
-    return {
-        (kernel_name(weight.name), weight.account): Kernel(weight.count / steps, weight.ns / steps)
-        for weight in device.weights
-        if within(weight.account, "busy")
-    }, False
+    found: dict[tuple[str, str], Kernel] = {}
+    for weight in device.weights:
+        if within(weight.account, "busy"):  # several kernels may have one short name
+            key = kernel_name(weight.name), weight.account
+            other = found.get(key, Kernel(0.0, 0.0))
+            found[key] = Kernel(other.count + weight.count / steps, other.ns + weight.ns / steps)
+    return found, False
 
 
 def _of_view(view: View, steps: int) -> dict[tuple[str, str], Kernel]:

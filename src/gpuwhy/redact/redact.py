@@ -44,6 +44,8 @@ KEPT = frozenset((
 ACCOUNTS = ("account", "accounts")
 NAMES = ("name", "call", "path", "function")
 """Fields that hold one name, or several of them."""
+PLACES = ("files", "folder", "label")
+"""Fields that hold a path, however plain a word it is."""
 T = TypeVar("T")
 
 
@@ -185,7 +187,7 @@ def _texts(value: T, names: Names) -> T:
             return text
         if field in ACCOUNTS:
             return _account(text, names)
-        if field in NAMES:
+        if field in NAMES or (field in PLACES and text in names.whole):
             return in_field(text, names)
         return PATH.sub(GONE, in_sentence(text, names, order))
 
