@@ -274,3 +274,21 @@ def test_a_file_whose_name_is_a_plain_word_is_not_named(
     monkeypatch.chdir(tmp_path)
     report = redacted(api.explained(api.load(name))).report
     assert report.source.files == ["file-1"]
+
+
+@pytest.mark.parametrize("length", [60, 68, 69, 70, 79, 80, 81, 200])
+def test_an_annotation_that_the_verdict_cuts_is_not_named(length: int, tmp_path: Path) -> None:
+    """The verdict cuts it with the word `annotation` before it, tables cut it alone."""
+    name = ("zebra " * 40)[: length - 1] + "z"
+    profile = Profile()
+    for step in range(6):
+        at = step * 1_000_000
+        profile.step(step + 1, at, at + 1_000_000)
+        profile.annotation(name, at + 1_000, at + 700_000)
+        profile.operator("aten::mm", at + 710_000, at + 790_000, inputs=[("float", [64, 64]), ("float", [64, 64])])
+        profile.launch(at + 720_000, at + 730_000, at + 740_000, at + 760_000, name="sm90_xmma_gemm_f32f32")
+    path = tmp_path / "one.json.gz"
+    profile.write(path)
+    found = api.explained(api.load(str(path)))
+    assert "zebra" in found.report.verdict.text
+    assert "zebra" not in encode(redacted(found).report)

@@ -139,6 +139,7 @@ def noted(name: str, told: str, names: Names) -> None:
     for form in dict.fromkeys((name, bare, kernel_name(name), shorten(bare, SHORTENED))):
         names.note(form, told)
         names.note(f"annotation: {form}", f"annotation: {told}")
+    names.note(shorten(f"annotation: {bare}", SHORTENED), f"annotation: {told}")  # cut with what stands before it
 
 
 def in_field(text: str, names: Names) -> str:
