@@ -30,6 +30,7 @@ from gpuwhy.compare.whole import compared
 from gpuwhy.errors import GpuwhyError
 from gpuwhy.reports.compare_model import Comparison
 from gpuwhy.reports.json import encode, schema_text
+from gpuwhy.reports.model import Withheld
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "src/gpuwhy/data/demo.pt.trace.json.gz"
@@ -383,8 +384,6 @@ def withholding(folder: Path, name: str, **changes: object) -> str:
 
 @pytest.mark.parametrize("condition", ["busy/matmul > +1%", "idle/dispatch < -1ms", "idle > +1ms"])
 def test_a_gate_judges_no_account_of_a_ledger_that_is_not_to_be_trusted(condition: str, tmp_path: Path) -> None:
-    from gpuwhy.reports.model import Withheld
-
     after = withholding(tmp_path, "after.json", withheld=[Withheld(what="ledger", why="events are missing")])
     (gate,) = compared(str(DEMO), after, [parse(condition)]).gates
     assert gate.outcome == CANNOT_TELL
@@ -392,8 +391,6 @@ def test_a_gate_judges_no_account_of_a_ledger_that_is_not_to_be_trusted(conditio
 
 
 def test_a_gate_judges_no_cause_of_idle_time_where_a_side_withholds_them(tmp_path: Path) -> None:
-    from gpuwhy.reports.model import Withheld
-
     after = withholding(tmp_path, "after.json", withheld=[Withheld(what="idle causes", why="few launches are there")])
     found = compared(str(DEMO), after, [parse("idle/dispatch < -1ms"), parse("idle > +1ms")])
     one, whole = found.gates

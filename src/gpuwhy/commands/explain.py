@@ -117,11 +117,10 @@ def explain(
     """Say where each GPU's time went: a ledger in which every nanosecond has one cause."""
     chosen = _selection(steps, window, everything)
     seconds = _step_time(step_time)
-    from gpuwhy.commands.output import spare
+    from gpuwhy.commands.output import Wanted, emit, progress, spare
 
     spare(files, output, html, perfetto, save_timeline)
     from gpuwhy.api import explained, load, selection
-    from gpuwhy.commands.output import Wanted, emit, progress
     from gpuwhy.findings.questions import parse
 
     judged = selection(*chosen)
